@@ -1,0 +1,3 @@
+"""Metrics: what two masks of one case say of each other."""
+
+from segaudit.metrics.base import METRICS as METRICS
