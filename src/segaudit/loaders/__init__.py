@@ -1,0 +1,1 @@
+"""Loaders: a folder as others deliver it becomes a cohort."""

@@ -1,0 +1,1 @@
+"""Reports: the audit as a page, as LaTeX and as JSON."""

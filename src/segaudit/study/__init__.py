@@ -1,0 +1,1 @@
+"""The study: label regimes trained with nnU-Net."""
