@@ -1,0 +1,212 @@
+"""A run directory: tables, JSON documents and steps by name, each written whole or not at all."""
+
+from __future__ import annotations
+
+import errno
+import json
+import os
+import tempfile
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import asdict, replace
+from pathlib import Path
+from typing import Any
+
+import pandas as pd
+
+from segaudit.errors import AuditError, Finding
+from segaudit.provenance import Input, Step, digest_file, versions
+from segaudit.tables import SCHEMAS, Schema
+
+STEPS = "steps.json"
+
+
+class RunDirectory:
+    """The directory of one run.
+
+    Parameters
+    ----------
+    path : Path
+    create : bool
+        Make the directory when it is absent.
+
+    Raises
+    ------
+    AuditError
+        RUN_MISSING when it is absent and not to be made, RUN_UNWRITABLE when it cannot be.
+    """
+
+    def __init__(self, path: Path, *, create: bool = False) -> None:
+        self.path = path
+        if create:
+            try:
+                path.mkdir(parents=True, exist_ok=True)
+            except OSError as error:
+                raise _unwritable(path, error) from None
+        elif not path.is_dir():
+            fix = "give the directory that `segaudit score` or `segaudit audit` wrote."
+            raise AuditError(Finding("RUN_MISSING", f"there is no run directory {path}.", str(path), fix))
+
+    def has(self, name: str) -> bool:
+        """Return whether a file of this name is there."""
+        return (self.path / name).is_file()
+
+    def write_table(self, schema: Schema, frame: pd.DataFrame) -> list[str]:
+        """Write a table as CSV and as Parquet; return the file names."""
+        frame = schema.frame(frame)
+        return self.write_frame(schema.name, frame, [c.name for c in schema.columns if c.kind == "mixed"])
+
+    def write_frame(self, name: str, frame: pd.DataFrame, mixed: list[str] | None = None) -> list[str]:
+        """Write a table without a schema of its own (participants, for one) as CSV and as Parquet."""
+        csv = frame.to_csv(index=False, lineterminator="\n").encode()
+        self.write_bytes(f"{name}.csv", csv)
+        stored = frame.copy(deep=False)
+        for column in mixed or []:
+            stored[column] = pd.Series([None if pd.isna(v) else str(v) for v in frame[column]], dtype="str")
+        with atomic(self.path / f"{name}.parquet") as temporary:
+            stored.to_parquet(temporary, index=False)
+        return [f"{name}.csv", f"{name}.parquet"]
+
+    def read_table(self, schema: Schema) -> pd.DataFrame:
+        """Return a table as it was written.
+
+        Raises
+        ------
+        AuditError
+            RUN_TABLE_MISSING, or RUN_TABLE_MALFORMED when its columns are not the schema's.
+        """
+        path = self._existing(f"{schema.name}.csv")
+        words = {c.name: "str" for c in schema.columns if c.kind in ("text", "mixed")}
+        blank = {c.name: "" for c in schema.columns if c.kind != "text"}
+        try:
+            frame = pd.read_csv(path, dtype=words, keep_default_na=False, na_values=blank)
+            for column in schema.columns:
+                if column.kind == "mixed" and column.name in frame:
+                    frame[column.name] = _number_or_word(frame[column.name])
+            return schema.frame(frame)
+        except (ValueError, pd.errors.ParserError) as error:
+            fix = "run the step that writes it again."
+            raise AuditError(Finding("RUN_TABLE_MALFORMED", f"{path.name}: {error}", str(path), fix)) from None
+
+    def read_frame(self, name: str) -> pd.DataFrame:
+        """Return a table without a schema of its own, with the types that it was written with."""
+        return pd.read_parquet(self._existing(f"{name}.parquet"))
+
+    def write_json(self, name: str, value: Any) -> list[str]:
+        """Write a JSON document; return its file name."""
+        self.write_bytes(name, (json.dumps(value, indent=1, ensure_ascii=False, allow_nan=False) + "\n").encode())
+        return [name]
+
+    def read_json(self, name: str) -> Any:
+        """Return a JSON document."""
+        path = self._existing(name)
+        try:
+            return json.loads(path.read_bytes())
+        except ValueError as error:
+            fact = f"{name} is no valid JSON: {error}."
+            raise AuditError(
+                Finding("RUN_JSON_MALFORMED", fact, str(path), "run the step that writes it again.")
+            ) from None
+
+    def write_bytes(self, name: str, data: bytes) -> None:
+        """Write a file whole or not at all."""
+        with atomic(self.path / name) as temporary:
+            temporary.write_bytes(data)
+
+    def steps(self) -> list[Step]:
+        """Return the recorded steps in order."""
+        if not self.has(STEPS):
+            return []
+        return [Step(**{**step, "inputs": tuple(Input(**i) for i in step["inputs"])}) for step in self.read_json(STEPS)]
+
+    def record(self, step: Step, outputs: list[str]) -> None:
+        """Record a step with the digests of what it wrote; an earlier one of its verb goes, with what followed it."""
+        written = {name: digest_file(self.path / name) for name in sorted(outputs)}
+        done = replace(step, outputs=written, versions=versions())
+        before = []
+        for old in self.steps():
+            if old.verb == step.verb:
+                break
+            before.append(old)
+        self.write_json(STEPS, [asdict(s) for s in (*before, done)])
+
+    def verify(self, base: Path | None = None) -> list[Finding]:
+        """Return what no longer matches: outputs changed or absent, inputs changed or absent, other versions.
+
+        Parameters
+        ----------
+        base : Path, optional
+            Folder that the relative input paths start from; the working directory by default.
+        """
+        findings = [] if self.has(STEPS) else [Finding("RUN_NO_STEPS", f"{self.path} has no {STEPS}.", str(self.path))]
+        now = versions()
+        for step in self.steps():
+            files = [(self.path / name, sha, "OUTPUT", step.verb) for name, sha in step.outputs.items()]
+            files += [((base or Path()) / i.path, i.sha256, "INPUT", step.verb) for i in step.inputs]
+            findings += [finding for file in files if (finding := _changed(*file)) is not None]
+            other = {k: (v, now.get(k)) for k, v in step.versions.items() if now.get(k) != v}
+            if other:
+                told = ", ".join(f"{name} {old} (now {new})" for name, (old, new) in sorted(other.items()))
+                findings.append(Finding("VERSION_CHANGED", f"step '{step.verb}' ran with {told}.", level="note"))
+        return findings
+
+    def _existing(self, name: str) -> Path:
+        path = self.path / name
+        if not path.is_file():
+            fix = "run the step that writes it (score, audit, rulers)."
+            raise AuditError(Finding("RUN_TABLE_MISSING", f"{self.path} has no {name}.", str(path), fix))
+        return path
+
+
+@contextmanager
+def atomic(path: Path) -> Iterator[Path]:
+    """Give a temporary path beside `path`; rename it to `path` when the block ends well, else remove it.
+
+    Raises
+    ------
+    AuditError
+        DISK_FULL or RUN_UNWRITABLE.
+    """
+    try:
+        handle, name = tempfile.mkstemp(prefix=f".{path.name}.", suffix=".part", dir=path.parent)
+        os.close(handle)
+    except OSError as error:
+        raise _unwritable(path, error) from None
+    temporary = Path(name)
+    try:
+        yield temporary
+        temporary.chmod(0o644)
+        temporary.replace(path)
+    except OSError as error:
+        raise _unwritable(path, error) from None
+    finally:
+        temporary.unlink(missing_ok=True)
+
+
+def _unwritable(path: Path, error: OSError) -> AuditError:
+    if error.errno in (errno.ENOSPC, errno.EDQUOT):
+        return AuditError(
+            Finding("DISK_FULL", f"no space is left to write {path}.", str(path), "free space and run again.")
+        )
+    fact = f"{path} cannot be written: {error.strerror or error}."
+    return AuditError(Finding("RUN_UNWRITABLE", fact, str(path), "give another directory with -o."))
+
+
+def _changed(path: Path, sha256: str, what: str, verb: str) -> Finding | None:
+    if not path.is_file():
+        return Finding(f"{what}_MISSING", f"{path} of step '{verb}' is gone.", str(path), "run the step again.")
+    if digest_file(path) != sha256:
+        return Finding(
+            f"{what}_CHANGED", f"{path} is not what step '{verb}' recorded.", str(path), "run the step again."
+        )
+    return None
+
+
+def _number_or_word(values: pd.Series) -> pd.Series:
+    as_numbers = pd.to_numeric(values, errors="coerce").astype(object)
+    return as_numbers.where(as_numbers.notna(), values.astype(object))
+
+
+def tables_present(run: RunDirectory) -> Mapping[str, Schema]:
+    """Return the schemas of the tables that are in a run directory."""
+    return {name: schema for name, schema in SCHEMAS.items() if run.has(f"{name}.csv")}
