@@ -177,6 +177,8 @@ TESTS = _schema(
     text("group", "second group of a two-group test"),
     text("reference_group", "first group of a two-group test"),
     text("p_method", "exact, permutation, asymptotic or none"),
+    number("effect_low", "lower limit of the effect"),
+    number("effect_high", "upper limit of the effect"),
     number("eta_squared_h", "(H - k + 1) / (n - k)"),
     number("q_holm", "Holm-adjusted p within the family"),
     number("q_by", "Benjamini-Yekutieli-adjusted p within the family"),

@@ -1,0 +1,171 @@
+"""Audit: the tables of one plan over one score table."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+
+import pandas as pd
+
+from segaudit.audits.cells import cells, divide
+from segaudit.audits.compare import disparity_rows, sweep_rows, test_rows
+from segaudit.audits.describe import coverage_rows, group_rows
+from segaudit.audits.families import adjusted, family_rows
+from segaudit.audits.plan import Plan
+from segaudit.audits.regress import design, regression_rows
+from segaudit.cohorts import Cohort
+from segaudit.errors import AuditError, Finding
+from segaudit.scores import Scores
+from segaudit.tables import COVERAGE, DISPARITIES, FAMILIES, GROUPS, REGRESSION, SWEEPS, TESTS, Schema
+
+Progress = Callable[[int, int], None]
+
+
+@dataclass(frozen=True)
+class Audit:
+    """What the scores say of each group, and between groups, under every ruler.
+
+    Attributes
+    ----------
+    plan : Plan
+        Resolved.
+    scores : Scores
+    cases : DataFrame
+        case, patient and the attributes, sorted by case.
+    groups, disparities, tests, sweeps, regression, coverage, families : DataFrame
+        Every cell of the plan has its row; the columns stand in `segaudit.tables`.
+    findings : tuple of Finding
+    cohort : Cohort or None
+    """
+
+    plan: Plan
+    scores: Scores
+    cases: pd.DataFrame
+    groups: pd.DataFrame
+    disparities: pd.DataFrame
+    tests: pd.DataFrame
+    sweeps: pd.DataFrame
+    regression: pd.DataFrame
+    coverage: pd.DataFrame
+    families: pd.DataFrame
+    findings: tuple[Finding, ...] = ()
+    cohort: Cohort | None = field(default=None, repr=False)
+
+    def tables(self) -> list[tuple[Schema, pd.DataFrame]]:
+        """Return the result tables with their schemas, in the order of the run directory."""
+        return [
+            (GROUPS, self.groups),
+            (DISPARITIES, self.disparities),
+            (TESTS, self.tests),
+            (SWEEPS, self.sweeps),
+            (REGRESSION, self.regression),
+            (COVERAGE, self.coverage),
+            (FAMILIES, self.families),
+        ]
+
+    def __str__(self) -> str:
+        lines = [f"{len(self.cases)} cases, {self.cases['patient'].nunique()} patients, plan {self.plan.digest()[:12]}"]
+        lines += [
+            f"  {row.model} against {row.ruler}, family {row.family}: {row.n_rejected} of {row.n_planned} tests "
+            f"below {row.alpha:g} ({row.method})" + (f": {row.rejected_attributes}" if row.n_rejected else "")
+            for row in self.families[self.families["method"] == self.plan.method].itertuples()
+        ]
+        if not self.plan.groupings:
+            lines.append("  no grouping was audited: nothing is said about disparities")
+        return "\n".join(lines)
+
+
+def audit(
+    scores: Scores,
+    cohort: Cohort | pd.DataFrame | None = None,
+    plan: Plan | None = None,
+    *,
+    progress: Progress | None = None,
+) -> Audit:
+    """Return the audit of scores by a plan.
+
+    Parameters
+    ----------
+    scores : Scores
+    cohort : Cohort or DataFrame, optional
+        Cases with their patients and attributes (case, patient, ...); the scores' own cases, without attributes, when
+        there is none.
+    plan : Plan, optional
+        The default plan has no grouping: then only all cases together are described.
+    progress : callable, optional
+        Called with (cells done, cells in all).
+
+    Returns
+    -------
+    Audit
+
+    Raises
+    ------
+    AuditError
+        UNKNOWN_ATTRIBUTE, GROUPING_NOT_NUMERIC, SCORES_NO_MATCH when no score belongs to a case of the cohort,
+        CASE_TWO_PATIENTS when scores and cohort disagree on a patient.
+    """
+    cases = _cases(scores, cohort)
+    resolved = (plan or Plan()).resolved(cases)
+    divisions = divide(resolved, cases)
+    matrix = design(cases, resolved.regression) if resolved.regression else None
+    rows: dict[str, list[dict[str, object]]] = {
+        name: [] for name in ("groups", "disparities", "tests", "sweeps", "ols")
+    }
+    found = list(cells(scores, cases, resolved))
+    for i, cell in enumerate(found, 1):
+        rows["groups"] += group_rows(cell, divisions, resolved)
+        for division in divisions:
+            rows["tests"] += test_rows(cell, division, resolved)
+            rows["disparities"] += disparity_rows(cell, division, resolved)
+            rows["sweeps"] += sweep_rows(cell, division, resolved)
+        if matrix is not None:
+            rows["ols"] += regression_rows(cell, *matrix, resolved)
+        if progress is not None:
+            progress(i, len(found))
+    tests = adjusted(TESTS.frame(rows["tests"]), resolved)
+    return Audit(
+        resolved,
+        scores,
+        cases,
+        GROUPS.frame(rows["groups"]),
+        DISPARITIES.frame(rows["disparities"]),
+        tests,
+        SWEEPS.frame(rows["sweeps"]),
+        REGRESSION.frame(rows["ols"]),
+        COVERAGE.frame(coverage_rows(divisions, cases, resolved)),
+        FAMILIES.frame(family_rows(tests, resolved)),
+        tuple(_findings(scores, cohort, cases, resolved)),
+        cohort if isinstance(cohort, Cohort) else None,
+    )
+
+
+def _cases(scores: Scores, cohort: Cohort | pd.DataFrame | None) -> pd.DataFrame:
+    """Return the cases of the audit: the cohort's, sorted by case."""
+    if cohort is None:
+        return scores.patients()
+    cases = cohort.cases if isinstance(cohort, Cohort) else cohort
+    cases = cases.sort_values("case", ignore_index=True)
+    known = set(cases["case"])
+    own = scores.patients()
+    if not known & set(own["case"]):
+        scored, listed = own["case"].iloc[0], cases["case"].iloc[0]
+        fact = f"no scored case (such as '{scored}') is a case of the participants (such as '{listed}')."
+        raise AuditError(
+            Finding("SCORES_NO_MATCH", fact, "scores, participants", "name the column that holds the cases: --key.")
+        )
+    return cases
+
+
+def _findings(scores: Scores, cohort: Cohort | pd.DataFrame | None, cases: pd.DataFrame, plan: Plan) -> list[Finding]:
+    findings = [*scores.findings, *(cohort.findings if isinstance(cohort, Cohort) else ())]
+    lost = sorted(set(scores.table["case"]) - set(cases["case"]))
+    if lost:
+        fact = f"{len(lost)} scored cases are no cases of the participants and were left out, such as '{lost[0]}'."
+        findings.append(
+            Finding("SCORES_UNJOINED", fact, "scores", "check the key, or add them to the participants.", "warning")
+        )
+    if not plan.groupings:
+        fact = "no grouping was audited: nothing is said about disparities."
+        findings.append(Finding("NO_GROUPING", fact, "plan", "name groupings with --by, or in audit.toml.", "note"))
+    return list(dict.fromkeys(findings))

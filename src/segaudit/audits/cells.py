@@ -1,0 +1,167 @@
+"""A cell: the scores of one model, ruler, label and metric, and how a grouping divides them."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+import numpy as np
+import pandas as pd
+from numpy.typing import NDArray
+
+from segaudit.audits.plan import Plan
+from segaudit.groupings import Grouping, assign
+from segaudit.metrics import METRICS, Metric
+from segaudit.scores import Scores
+
+Floats = NDArray[np.float64]
+Codes = NDArray[np.intp]
+KEY = ["model", "ruler", "label", "metric"]
+_INFINITE = ("prediction_empty", "reference_empty")
+_ABSENT = ("reference_missing", "not_scored")
+
+
+@dataclass(frozen=True)
+class Division:
+    """A grouping laid over the cases of the cohort: the code of each case's group, -1 where it has none."""
+
+    grouping: Grouping
+    codes: Codes
+    reasons: NDArray[np.object_]
+
+
+@dataclass(frozen=True)
+class Group:
+    """The cases of one group in a cell.
+
+    Attributes
+    ----------
+    name : str
+    values : array of n_cases
+        Defined scores; infinite where one mask is empty or the prediction is missing.
+    patients : array of n_cases integers
+    """
+
+    name: str
+    values: Floats
+    patients: Codes
+
+    @property
+    def n_patients(self) -> int:
+        """How many patients it has."""
+        return int(np.unique(self.patients).size)
+
+    def patient_means(self) -> Floats:
+        """Return one score a patient: the mean over the patient's cases in this group."""
+        _, unit = np.unique(self.patients, return_inverse=True)
+        return np.bincount(unit, weights=self.values) / np.bincount(unit)
+
+    def patient_successes(self, card: Metric, threshold: float) -> tuple[Codes, Codes]:
+        """Return the successful cases and the cases of each patient."""
+        _, unit = np.unique(self.patients, return_inverse=True)
+        succeeded = card.succeeds(self.values, threshold)
+        return np.bincount(unit, weights=succeeded).astype(np.intp), np.bincount(unit)
+
+
+@dataclass(frozen=True)
+class Cell:
+    """The scores of one model, ruler, label and metric.
+
+    Attributes
+    ----------
+    key : tuple of str
+        model, ruler, label, metric.
+    card : Metric
+    values : array of float
+        Defined scores of the cell; infinite ones are in, undefined ones are out.
+    cases, patients : array of int
+        Rows of the cohort's cases, and patients as codes, beside each value.
+    undefined : array of int
+        Rows of the cases whose score is undefined (not counting cases that were never to be scored).
+    """
+
+    key: tuple[str, str, str, str]
+    card: Metric
+    values: Floats
+    cases: Codes
+    patients: Codes
+    undefined: Codes
+
+    def named(self) -> dict[str, str]:
+        """Return the key by column name."""
+        return dict(zip(KEY, self.key, strict=True))
+
+    def groups(self, division: Division | None) -> list[Group]:
+        """Return the groups of a division in order (all cases as one group without a division)."""
+        if division is None:
+            return [Group("", self.values, self.patients)]
+        codes = division.codes[self.cases]
+        order = np.argsort(codes, kind="stable")
+        bounds = np.searchsorted(codes[order], np.arange(len(division.grouping.levels) + 1))
+        parts = [order[a:b] for a, b in itertools.pairwise(bounds)]
+        return [
+            Group(name, self.values[part], self.patients[part])
+            for name, part in zip(division.grouping.levels, parts, strict=True)
+        ]
+
+    def undefined_of(self, division: Division | None, code: int) -> int:
+        """Return how many undefined cases a group has."""
+        if division is None:
+            return int(self.undefined.size)
+        return int(np.count_nonzero(division.codes[self.undefined] == code))
+
+
+def divide(plan: Plan, cases: pd.DataFrame) -> list[Division]:
+    """Return each grouping of a resolved plan laid over the cases."""
+    divisions = []
+    for grouping in plan.groupings:
+        group, reason = assign(grouping, cases)
+        code = {level: i for i, level in enumerate(grouping.levels)}
+        codes = group.map(code).fillna(-1).to_numpy().astype(np.intp)
+        divisions.append(Division(grouping, codes, reason.to_numpy(dtype=object)))
+    return divisions
+
+
+def cells(scores: Scores, cases: pd.DataFrame, plan: Plan) -> Iterator[Cell]:
+    """Yield the cells of a score table in its order, descriptive quantities left out.
+
+    Parameters
+    ----------
+    scores : Scores
+    cases : DataFrame
+        case, patient; sorted by case. Scores of other cases are left out.
+    plan : Plan
+    """
+    table = scores.table
+    row_of = pd.Series(np.arange(len(cases)), index=cases["case"])
+    patients = pd.factorize(cases["patient"])[0].astype(np.intp)
+    rows = table["case"].map(row_of).to_numpy(dtype=np.float64)
+    tested = table["metric"].map({card.name: card.better != "neither" for card in METRICS}).to_numpy(dtype=bool)
+    kept = table.assign(_row=rows)[tested & np.isfinite(rows)]
+    for key, part in kept[~kept["status"].isin(_ABSENT)].groupby(KEY, sort=False):
+        card = METRICS[str(key[3])]
+        values = counted(part["value"].to_numpy(dtype=np.float64), part["status"].to_numpy(dtype=object), card, plan)
+        at = part["_row"].to_numpy().astype(np.intp)
+        order = np.argsort(at, kind="stable")
+        values, at = values[order], at[order]
+        defined = ~np.isnan(values)
+        yield Cell(
+            (str(key[0]), str(key[1]), str(key[2]), str(key[3])),
+            card,
+            values[defined],
+            at[defined],
+            patients[at[defined]],
+            at[~defined],
+        )
+
+
+def counted(values: Floats, status: NDArray[np.object_], card: Metric, plan: Plan) -> Floats:
+    """Return the scores as the plan counts them: infinite and missing ones as the worst, undefined ones as NaN."""
+    counts = values.copy()
+    counts[np.isin(status, _INFINITE) & np.isnan(values)] = card.worst
+    both = {"exclude": np.nan, "best": card.best, "worst": card.worst}[plan.both_empty]
+    counts[status == "both_empty"] = both
+    missing = card.worst if plan.prediction_missing == "failure" else np.nan
+    counts[status == "prediction_missing"] = missing
+    return counts

@@ -1,0 +1,80 @@
+"""Scores: every planned value of every case, with its unit and its status."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import pandas as pd
+
+from segaudit.errors import Finding
+from segaudit.metrics import METRICS
+from segaudit.tables import SCORES
+
+MACRO = "macro"
+
+
+@dataclass(frozen=True)
+class Scores:
+    """The scores of models under rulers: one row a case, model, ruler, label and metric.
+
+    Attributes
+    ----------
+    table : DataFrame
+        Dense (every planned row is there) in the columns of `segaudit.tables.SCORES`; no infinity is stored.
+    loads : DataFrame
+        ruler, label, load: mean share of reference voxels over the evaluated cases, which nDSC was computed with.
+    inputs : tuple of Path
+        Files that the scores came from.
+    findings : tuple of Finding
+    """
+
+    table: pd.DataFrame
+    loads: pd.DataFrame = field(default_factory=lambda: pd.DataFrame(columns=["ruler", "label", "load"]))
+    inputs: tuple[Path, ...] = ()
+    findings: tuple[Finding, ...] = ()
+
+    @property
+    def rulers(self) -> list[str]:
+        """Rulers in the order of the table."""
+        return list(self.table["ruler"].unique())
+
+    @property
+    def models(self) -> list[str]:
+        """Models in the order of the table."""
+        return list(self.table["model"].unique())
+
+    def patients(self) -> pd.DataFrame:
+        """Return the cases with their patients, sorted by case."""
+        pairs = self.table[["case", "patient"]].drop_duplicates()
+        return pairs.sort_values("case", ignore_index=True)
+
+    def wide(self, model: str, ruler: str) -> pd.DataFrame:
+        """Return one row a case and one column a metric and label (`dice_vb`), for one model under one ruler."""
+        chosen = self.table[(self.table["model"] == model) & (self.table["ruler"] == ruler)]
+        column = chosen["metric"] + "_" + chosen["label"]
+        return chosen.assign(column=column).pivot_table(index="case", columns="column", values="value").reset_index()
+
+    def __str__(self) -> str:
+        table = self.table
+        cases, labels = table["case"].nunique(), [label for label in table["label"].unique() if label != MACRO]
+        head = f"{cases} cases, {table['patient'].nunique()} patients; structures: {', '.join(labels)}"
+        tested = table[table["metric"].map(lambda name: METRICS[name].better != "neither")]
+        lines = []
+        for (model, ruler, metric, label), rows in tested.groupby(["model", "ruler", "metric", "label"], sort=False):
+            odd = rows["status"][rows["status"] != "ok"].value_counts()
+            note = "; " + ", ".join(f"{n} {status}" for status, n in odd.items()) if len(odd) else ""
+            unit = "" if METRICS[str(metric)].unit == "1" else f" {METRICS[str(metric)].unit}"
+            lines.append(f"  {model} against {ruler}: {metric} {label} mean {rows['value'].mean():.4f}{unit}{note}")
+        return "\n".join([head, *lines])
+
+
+def merge(parts: Sequence[Scores]) -> Scores:
+    """Return the scores of several rulers or models as one."""
+    return Scores(
+        SCORES.frame(pd.concat([part.table for part in parts], ignore_index=True)),
+        pd.concat([part.loads for part in parts], ignore_index=True),
+        tuple(path for part in parts for path in part.inputs),
+        tuple(finding for part in parts for finding in part.findings),
+    )
