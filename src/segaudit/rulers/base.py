@@ -1,0 +1,111 @@
+"""RulerComparison: what changing the ruler does to the level, the spread and the verdicts."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import pandas as pd
+
+from segaudit.audits import Audit
+from segaudit.errors import AuditError, Finding, did_you_mean, raise_errors
+from segaudit.rulers.changes import change_rows
+from segaudit.rulers.overall import overall_rows
+from segaudit.rulers.pairs import Row, divisions, lookup, pairs
+from segaudit.tables import RULERS, numbers
+
+
+@dataclass(frozen=True)
+class RulerComparison:
+    """The same cases under two rulers, joined by case.
+
+    Attributes
+    ----------
+    trusted, other : str
+    table : DataFrame
+        One row a model, label, metric, grouping (empty for all cases) and quantity: `segaudit.tables.RULERS`.
+    findings : tuple of Finding
+    """
+
+    trusted: str
+    other: str
+    table: pd.DataFrame
+    findings: tuple[Finding, ...] = ()
+
+    def value(
+        self, quantity: str, metric: str, label: str = "macro", grouping: str = "", model: str = ""
+    ) -> float | str:
+        """Return one value of the table (of the first model, unless one is named)."""
+        rows = lookup(self.table, quantity=quantity, metric=metric, label=label, grouping=grouping)
+        rows = rows[rows["model"] == model] if model else rows
+        if rows.empty:
+            raise KeyError((quantity, metric, label, grouping))
+        found: float | str = rows["value"].iloc[0]
+        return found
+
+    def __str__(self) -> str:
+        lines = [f"{self.other} beside {self.trusted} (trusted)"]
+        overall = lookup(self.table, grouping="")
+        by = overall.set_index(["model", "metric", "label", "quantity"])["value"]
+        for model, metric, label in dict.fromkeys(
+            zip(overall["model"], overall["metric"], overall["label"], strict=True)
+        ):
+            found = by.loc[(model, metric, label)]
+            if "sd_ratio" in found.index:
+                inflated, spread = float(found["inflation"]), numbers(found[["sd_ratio"]]).iloc[0]
+                lines.append(
+                    f"  {model}, {metric} {label}: inflation {inflated:+.4f}, SD ratio {spread:.3f}, {found['collapse']}"
+                )
+        changed = self.table[self.table["quantity"] == "verdict_class"].dropna(subset=["value"])
+        for word, n in changed["value"].value_counts().items():
+            lines.append(f"  {n} verdicts: {word}")
+        return "\n".join(lines)
+
+
+def compare_rulers(audit: Audit, trusted: str, other: str) -> RulerComparison:
+    """Return what the other ruler does to the scores and verdicts of an audit, beside the trusted one.
+
+    Parameters
+    ----------
+    audit : Audit
+        Over scores under both rulers.
+    trusted : str
+        The ruler that is believed, such as the expert's.
+    other : str
+        The ruler in question, such as the machine's.
+
+    Raises
+    ------
+    AuditError
+        UNKNOWN_RULER; RULER_TWICE; RULERS_NO_CASE when no case has a finite score under both.
+    """
+    known = audit.scores.rulers
+    raise_errors(
+        Finding("UNKNOWN_RULER", f"there is no ruler '{name}'.", role, did_you_mean(name, known))
+        for role, name in (("trusted", trusted), ("other", other))
+        if name not in known
+    )
+    if trusted == other:
+        raise AuditError(Finding("RULER_TWICE", f"'{trusted}' is compared with itself.", "trusted, other", "name two."))
+    found = list(pairs(audit, trusted, other))
+    if not found:
+        fact = f"no case has a score under both '{trusted}' and '{other}'."
+        raise AuditError(Finding("RULERS_NO_CASE", fact, "scores", "the case names of both must be the same."))
+    rows: list[Row] = []
+    over = divisions(audit)
+    for pair in found:
+        rows += overall_rows(pair, audit.plan, audit.cases)
+        for division in over:
+            rows += change_rows(pair, division, audit)
+    return RulerComparison(trusted, other, RULERS.frame(rows), tuple(_findings(audit, trusted, other)))
+
+
+def _findings(audit: Audit, trusted: str, other: str) -> list[Finding]:
+    by = {name: set(audit.scores.table.loc[audit.scores.table["ruler"] == name, "case"]) for name in (trusted, other)}
+    findings = []
+    for name, against in ((trusted, other), (other, trusted)):
+        only = sorted(by[name] - by[against])
+        if only:
+            fact = f"{len(only)} cases are scored under '{name}' and not under '{against}', such as '{only[0]}'."
+            fix = "they take no part in the comparison."
+            findings.append(Finding("RULERS_UNPAIRED", fact, f"rulers '{trusted}', '{other}'", fix, "warning"))
+    return findings

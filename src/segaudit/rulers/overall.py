@@ -1,0 +1,148 @@
+"""What a ruler does to the scores of all cases together: level, spread, and how close it is to the model."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import numpy as np
+import pandas as pd
+
+from segaudit.audits.compare import generator
+from segaudit.audits.plan import Plan
+from segaudit.rulers.pairs import Pair, Row, quantity
+from segaudit.stats import independence, spread, variance
+
+MIN_PATIENTS = 3  # a spread and its interval need this many
+_DRAWS = 2_000
+
+
+def overall_rows(pair: Pair, plan: Plan, cases: pd.DataFrame) -> Iterator[Row]:
+    """Yield the rows of `rulers` without a grouping."""
+    base = pair.base("")
+    n_patients = int(np.unique(pair.patients).size)
+    if n_patients < MIN_PATIENTS:
+        yield quantity(base, "inflation", np.nan, status="too_few_patients", detail=f"{n_patients} patients")
+        return
+    found = independence.inflation(pair.x, pair.y, patients=pair.patients, level=plan.level)
+    left_out = f"; {pair.n_left_out} cases left out, infinite under a ruler" if pair.n_left_out else ""
+    better = found.n_higher if pair.sign > 0 else int(np.count_nonzero(pair.y < pair.x))
+    yield quantity(
+        base,
+        "inflation",
+        found.mean,
+        trusted=pair.x.mean(),
+        other=pair.y.mean(),
+        low=found.low,
+        high=found.high,
+        detail=f"{pair.other} minus {pair.trusted}; better under {pair.other}: {better} of {found.n_patients}{left_out}",
+    )
+    yield quantity(
+        base, "inflation_shift", found.shift, low=found.shift_low, high=found.shift_high, detail="Hodges-Lehmann"
+    )
+    yield from spread_rows(pair, base, plan, cases)
+    yield from _independence_rows(pair, base, plan, found)
+
+
+def spread_rows(
+    pair: Pair,
+    base: Row,
+    plan: Plan,
+    cases: pd.DataFrame,
+    *,
+    groups: np.ndarray | None = None,
+    kept: np.ndarray | None = None,
+) -> Iterator[Row]:
+    """Yield the noise ratios of a pair: the Walsh ratio that decides, and the descriptive ones beside it."""
+    at = np.ones(pair.x.size, dtype=bool) if kept is None else kept
+    x, y, patients = pair.x[at], pair.y[at], pair.patients[at]
+    walsh = variance.walsh_ratio(x, y, groups=groups, patients=patients, level=plan.level)
+    estimable = np.isfinite(walsh.ratio)
+    yield quantity(
+        base,
+        "walsh_ratio",
+        walsh.ratio,
+        low=walsh.low,
+        high=walsh.high,
+        p=walsh.p,
+        status="ok" if estimable else "not_estimable",
+        detail=f"signed-rank T {walsh.statistic:g}, z {walsh.z:.4f}, {walsh.p_method}",
+    )
+    word = variance.decision(walsh.low, walsh.high)
+    yield quantity(base, "collapse", word, detail="Walsh ratio against 0.5, 0.8 and 1.25")
+    if pair.card.bounds == (0.0, 1.0) and pair.card.better == "higher":
+        excess = variance.excess_ratio(x, y, groups=groups, patients=patients, level=plan.level)
+        yield quantity(
+            base,
+            "walsh_ratio_log",
+            excess.ratio,
+            low=excess.low,
+            high=excess.high,
+            p=excess.p,
+            status="ok" if np.isfinite(excess.ratio) else "not_estimable",
+            detail=_compression(word, excess),
+        )
+    found = spread.spread_ratios(x, y, groups=groups, patients=patients, level=plan.level)
+    names = cases["case"].to_numpy()[pair.cases[at]]
+    for name in ("sd", "iqr", "mad", "mnad"):
+        ratio: spread.SpreadRatio = getattr(found, name)
+        detail = ratio.reason
+        if not detail and ratio.driver >= 0:
+            detail = f"one case left out: {ratio.without_one_low:.3f} to {ratio.without_one_high:.3f}"
+            detail += f", driven by {names[ratio.driver]}"
+        yield quantity(
+            base,
+            f"{name}_ratio",
+            ratio.ratio,
+            trusted=ratio.trusted,
+            other=ratio.other,
+            low=ratio.low if name == "mnad" else np.nan,
+            high=ratio.high if name == "mnad" else np.nan,
+            status="ok" if np.isfinite(ratio.ratio) else "not_estimable",
+            detail=detail + ("; one outlier can move it" if name == "sd" and not ratio.reason else ""),
+        )
+    if groups is None and x.size > 3:
+        record = spread.pitman_morgan(x, y, level=plan.level)
+        yield quantity(
+            base,
+            "pitman_morgan",
+            record.sd_ratio,
+            low=record.low,
+            high=record.high,
+            p=record.p,
+            status="ok" if np.isfinite(record.sd_ratio) else "not_estimable",
+            detail="for the record only: its level does not hold for skewed scores; no decision rests on it",
+        )
+
+
+def _compression(word: str, excess: variance.WalshRatio) -> str:
+    """Return what the spread of log errors says about a collapse of the raw spread."""
+    if "collapse" not in word:
+        return ""
+    if excess.low <= 1 <= excess.high:
+        return "proportional compression: the spread shrank as much as the errors did"
+    return (
+        "excess collapse: tighter than the level explains" if excess.high < 1 else "less tight than the level explains"
+    )
+
+
+def _independence_rows(pair: Pair, base: Row, plan: Plan, found: independence.Inflation) -> Iterator[Row]:
+    """Yield the lower bound of the shared errors from two Dice scores, and the word that the limits allow."""
+    low = found.low if pair.sign > 0 else -found.high
+    bound_low = np.nan
+    if pair.metric == "dice":
+        rng = generator(plan, *pair.trusted_cell.key, pair.other, "bound")
+        errors = (1 - pair.x, 1 - pair.y)
+        given = {"level": plan.level, "draws": _DRAWS, "rng": rng}
+        bound = independence.shared_error_bound(*errors, patients=pair.patients, **given)
+        bound_low = bound.low
+        yield quantity(
+            base,
+            "shared_error_bound",
+            bound.value,
+            low=bound.low,
+            high=bound.high,
+            status="ok" if np.isfinite(bound.value) else "not_estimable",
+            detail="least share of the model's errors that the other ruler makes too (equal volumes)",
+        )
+    word = independence.band(inflation_low=low, bound_low=bound_low)
+    yield quantity(base, "independence", word, detail=independence.adjudication())
