@@ -261,6 +261,21 @@ RULERS = _schema(
     text("status", "ok, saturated, too_few_patients, one_group, undefined or not_estimable"),
     text("detail", "what stands behind the value, in words"),
 )
+INDEPENDENCE = _schema(
+    "independence",
+    ("model", "trusted", "other", "label", "quantity"),
+    _MODEL,
+    text("trusted", "the trusted ruler (gold)"),
+    text("other", "the ruler whose independence of the model is asked for"),
+    _LABEL,
+    text("quantity", "what the row holds"),
+    Column("value", "mixed", "the estimate; a word where the quantity is a verdict"),
+    number("low", "lower limit, patients resampled"),
+    number("high", "upper limit"),
+    count("n_cases", "cases behind it"),
+    _STATUS,
+    text("detail", "what stands behind the value, in words"),
+)
 FINDINGS = _schema(
     "findings",
     ("code", "level", "where", "message"),
@@ -290,6 +305,7 @@ SCHEMAS: dict[str, Schema] = {
         COVERAGE,
         FAMILIES,
         RULERS,
+        INDEPENDENCE,
         FINDINGS,
         EXCLUDED,
     )

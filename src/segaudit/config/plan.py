@@ -57,12 +57,17 @@ class PlanFile(Strict):
 
     cohort: str | None = None
     scores: dict[str, str] | None = None
+    columns: dict[str, str] = {}
+    participants: str | None = None
+    key: str | None = None
+    patient: str | None = None
     output: str = "run"
     models: list[str] | None = None
     rulers: list[str] | None = None
     metrics: list[str] = ["dice", "ndsc", "hd95"]
     trusted: str | None = None
     other: str | None = None
+    second: str | None = None
     by: list[str] = []
     groupings: list[GroupingEntry] = []
     success: dict[str, float] = {"dice": 0.8, "ndsc": 0.8, "hd95": 5.0}

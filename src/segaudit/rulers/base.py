@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 import pandas as pd
 
 from segaudit.audits import Audit
 from segaudit.errors import AuditError, Finding, did_you_mean, raise_errors
 from segaudit.rulers.changes import change_rows
+from segaudit.rulers.masks import independence_rows, training_rows
 from segaudit.rulers.overall import overall_rows
 from segaudit.rulers.pairs import Row, divisions, lookup, pairs
-from segaudit.tables import RULERS, numbers
+from segaudit.tables import INDEPENDENCE, RULERS, numbers
 
 
 @dataclass(frozen=True)
@@ -23,12 +24,16 @@ class RulerComparison:
     trusted, other : str
     table : DataFrame
         One row a model, label, metric, grouping (empty for all cases) and quantity: `segaudit.tables.RULERS`.
+    independence : DataFrame
+        Shared errors of model and ruler, and shared training patients, where masks and trained_on are known:
+        `segaudit.tables.INDEPENDENCE`.
     findings : tuple of Finding
     """
 
     trusted: str
     other: str
     table: pd.DataFrame
+    independence: pd.DataFrame = field(default_factory=lambda: INDEPENDENCE.frame([]))
     findings: tuple[Finding, ...] = ()
 
     def value(
@@ -52,16 +57,17 @@ class RulerComparison:
             found = by.loc[(model, metric, label)]
             if "sd_ratio" in found.index:
                 inflated, spread = float(found["inflation"]), numbers(found[["sd_ratio"]]).iloc[0]
-                lines.append(
-                    f"  {model}, {metric} {label}: inflation {inflated:+.4f}, SD ratio {spread:.3f}, {found['collapse']}"
-                )
+                told = f"inflation {inflated:+.4f}, SD ratio {spread:.3f}, {found['collapse']}"
+                lines.append(f"  {model}, {metric} {label}: {told}")
         changed = self.table[self.table["quantity"] == "verdict_class"].dropna(subset=["value"])
         for word, n in changed["value"].value_counts().items():
             lines.append(f"  {n} verdicts: {word}")
         return "\n".join(lines)
 
 
-def compare_rulers(audit: Audit, trusted: str, other: str) -> RulerComparison:
+def compare_rulers(
+    audit: Audit, trusted: str, other: str, *, second: str | None = None, workers: int = 1
+) -> RulerComparison:
     """Return what the other ruler does to the scores and verdicts of an audit, beside the trusted one.
 
     Parameters
@@ -72,6 +78,10 @@ def compare_rulers(audit: Audit, trusted: str, other: str) -> RulerComparison:
         The ruler that is believed, such as the expert's.
     other : str
         The ruler in question, such as the machine's.
+    second : str, optional
+        Mask set of a second expert reading, which tells a ruler that copies the model from a gold that errs.
+    workers : int
+        Processes that compare masks, where the audit's cohort has them.
 
     Raises
     ------
@@ -96,7 +106,35 @@ def compare_rulers(audit: Audit, trusted: str, other: str) -> RulerComparison:
         rows += overall_rows(pair, audit.plan, audit.cases)
         for division in over:
             rows += change_rows(pair, division, audit)
-    return RulerComparison(trusted, other, RULERS.frame(rows), tuple(_findings(audit, trusted, other)))
+    table = RULERS.frame(rows)
+    shared, notes = _independence(audit, trusted, other, table, second, workers)
+    return RulerComparison(
+        trusted, other, table, INDEPENDENCE.frame(shared), (*_findings(audit, trusted, other), *notes)
+    )
+
+
+def _independence(
+    audit: Audit, trusted: str, other: str, table: pd.DataFrame, second: str | None, workers: int
+) -> tuple[list[Row], list[Finding]]:
+    """Return what masks and training patients say of the ruler's independence, as far as the cohort has them."""
+    rows: list[Row] = []
+    notes: list[Finding] = []
+    cohort = audit.cohort
+    if cohort is None:
+        return rows, notes
+    overall = lookup(table, grouping="", quantity="inflation", metric="dice").set_index(["model", "label"])["low"]
+    for model in audit.scores.models:
+        key = (model, trusted, other)
+        if all(name in cohort.mask_sets for name in (*key, *([second] if second else []))):
+            low = {label: float(overall.get((model, label), float("nan"))) for label in cohort.labels}
+            found, missed = independence_rows(
+                cohort, audit.plan, key, second=second, inflation_low=low, workers=workers
+            )
+            rows += found
+            notes += missed
+        if model in cohort.mask_sets and other in cohort.mask_sets:
+            rows += training_rows(cohort, key)
+    return rows, notes
 
 
 def _findings(audit: Audit, trusted: str, other: str) -> list[Finding]:

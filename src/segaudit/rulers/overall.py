@@ -34,7 +34,7 @@ def overall_rows(pair: Pair, plan: Plan, cases: pd.DataFrame) -> Iterator[Row]:
         other=pair.y.mean(),
         low=found.low,
         high=found.high,
-        detail=f"{pair.other} minus {pair.trusted}; better under {pair.other}: {better} of {found.n_patients}{left_out}",
+        detail=f"other minus trusted; better under {pair.other}: {better} of {found.n_patients}{left_out}",
     )
     yield quantity(
         base, "inflation_shift", found.shift, low=found.shift_low, high=found.shift_high, detail="Hodges-Lehmann"
@@ -132,8 +132,9 @@ def _independence_rows(pair: Pair, base: Row, plan: Plan, found: independence.In
     if pair.metric == "dice":
         rng = generator(plan, *pair.trusted_cell.key, pair.other, "bound")
         errors = (1 - pair.x, 1 - pair.y)
-        given = {"level": plan.level, "draws": _DRAWS, "rng": rng}
-        bound = independence.shared_error_bound(*errors, patients=pair.patients, **given)
+        bound = independence.shared_error_bound(
+            *errors, patients=pair.patients, level=plan.level, draws=_DRAWS, rng=rng
+        )
         bound_low = bound.low
         yield quantity(
             base,

@@ -1,0 +1,3 @@
+"""The command line: one thin command a verb."""
+
+from segaudit.cli.app import main as main

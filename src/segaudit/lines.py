@@ -1,0 +1,274 @@
+"""The line, step by step, as the commands run it: each function reads, calls one verb and writes a run directory."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Any
+
+import pandas as pd
+
+from segaudit.audits import Audit, Plan, audit, plan_of
+from segaudit.cohorts import Cohort, MaskSet, discover_masks, make_cohort, read_cohort
+from segaudit.config.base import read_toml
+from segaudit.config.plan import PlanFile
+from segaudit.errors import AuditError, Finding, raise_errors
+from segaudit.groupings import Grouping, parse_all
+from segaudit.participants import Participants, join_participants, read_participants
+from segaudit.provenance import Step
+from segaudit.rulers import RulerComparison, compare_rulers
+from segaudit.runs import read_audit, read_cohort_of, read_scores_of, write_audit, write_scores
+from segaudit.scores import Scores, merge, read_score_table, read_summary, score
+from segaudit.store import RunDirectory
+
+Progress = Callable[[str, int, int], None]
+
+
+def _silent(_what: str, _done: int, _total: int) -> None:
+    return
+
+
+@dataclass(frozen=True)
+class People:
+    """Where the participants stand, as plain options give it."""
+
+    file: Path | None = None
+    key: str | None = None
+    patient: str | None = None
+    case_to_patient: str | None = None
+
+
+@dataclass(frozen=True)
+class Versus:
+    """Which rulers are compared: the trusted one (else the first) with each of the others (else all)."""
+
+    trusted: str | None = None
+    others: tuple[str, ...] = ()
+    second: str | None = None
+
+
+@dataclass(frozen=True)
+class Result:
+    """What a command has to show: the audit, the rulers compared, and where the run was written."""
+
+    audit: Audit
+    comparisons: list[RulerComparison]
+    run: Path | None = None
+    report: Path | None = None
+    findings: tuple[Finding, ...] = field(default=())
+
+
+def cohort_of_folders(
+    prediction: Path, references: Mapping[str, Path], labels: Mapping[str, Sequence[int]], people: People, model: str
+) -> Cohort:
+    """Return the cohort of plain options: a folder of predictions, folders of references, a participants table."""
+    findings: list[Finding] = []
+    sets = []
+    for name, folder in {model: prediction, **references}.items():
+        try:
+            sets.append(MaskSet(name, discover_masks(folder)))
+        except AuditError as error:
+            findings += error.findings
+    participants = None
+    try:
+        participants = _participants(people, None)
+    except AuditError as error:
+        findings += error.findings
+    raise_errors(findings)
+    coding = {name: tuple(values) for name, values in labels.items()}
+    return make_cohort("folders", sets, participants, case_to_patient=people.case_to_patient, labels=coding)
+
+
+def roles(cohort: Cohort, models: Sequence[str], rulers: Sequence[str]) -> tuple[list[str], list[str]]:
+    """Return which mask sets are models and which rulers: those asked for, else the first and all the rest."""
+    sets = list(cohort.mask_sets)
+    chosen = list(models) or [name for name in sets if name not in rulers][:1]
+    return chosen, list(rulers) or [name for name in sets if name not in chosen]
+
+
+def score_line(
+    cohort: Cohort,
+    out: Path,
+    *,
+    models: Sequence[str] = (),
+    rulers: Sequence[str] = (),
+    metrics: Sequence[str],
+    workers: int | None = None,
+    files: Sequence[Path] = (),
+    progress: Progress = _silent,
+) -> Scores:
+    """Score a cohort and write the run directory; nothing is written when the masks have errors."""
+    chosen, against = roles(cohort, models, rulers)
+    scores = score(
+        cohort,
+        models=chosen,
+        rulers=against,
+        metrics=metrics,
+        workers=workers,
+        progress=lambda done, total: progress("scoring", done, total),
+    )
+    run = RunDirectory(out, create=True)
+    options = {"models": chosen, "rulers": against, "metrics": list(metrics)}
+    write_scores(run, scores, cohort, options, files)
+    return scores
+
+
+def read_rulers(files: Mapping[str, Path], columns: Mapping[str, str], model: str) -> Scores:
+    """Return the scores of one table or summary.json a ruler, every fault of all of them at once."""
+    parts: list[Scores] = []
+    findings: list[Finding] = []
+    for name, path in files.items():
+        try:
+            if path.suffix == ".json":
+                parts.append(read_summary(path, ruler=name, model=model))
+            else:
+                parts.append(read_score_table(path, ruler=name, model=model, columns=columns))
+        except AuditError as error:
+            findings += error.findings
+    raise_errors(findings)
+    return merge(parts)
+
+
+def cohort_of_scores(scores: Scores, people: People, plan: Plan) -> Cohort:
+    """Return the cases of a score table with what the participants table says of them."""
+    cases = scores.patients()
+    participants = _participants(people, plan)
+    if participants is None:
+        return Cohort("scores", cases)
+    own = dict(zip(cases["case"], cases["patient"], strict=True))
+    given = None if all(case == patient for case, patient in own.items()) else own
+    joined = join_participants(participants, list(own), given, case_to_patient=people.case_to_patient)
+    return Cohort("scores", joined.cases, missing=joined.missing, findings=joined.findings)
+
+
+def _participants(people: People, plan: Plan | None) -> Participants | None:
+    if people.file is None:
+        return None
+    wanted = None
+    if plan is not None:
+        wanted = list(dict.fromkeys([*(a for g in plan.groupings for a in g.attributes), *plan.regression])) or None
+    return read_participants(people.file, key=people.key, patient=people.patient, attributes=wanted)
+
+
+def audit_scores(
+    scores: Scores,
+    cohort: Cohort,
+    plan: Plan,
+    versus: Versus = Versus(),
+    *,
+    out: Path | None = None,
+    files: Sequence[Path] = (),
+    workers: int = 1,
+    progress: Progress = _silent,
+) -> Result:
+    """Audit scores, compare the other rulers with the trusted one, and write both to `out` when it is given."""
+    found = audit(scores, cohort, plan, progress=lambda done, total: progress("auditing", done, total))
+    first = versus.trusted or scores.rulers[0]
+    against = list(versus.others) or [name for name in scores.rulers if name != first]
+    comparisons = []
+    for i, other in enumerate(against, 1):
+        comparisons.append(compare_rulers(found, first, other, second=versus.second, workers=workers))
+        progress("comparing rulers", i, len(against))
+    if out is not None:
+        run = RunDirectory(out, create=True)
+        if not run.has("scores.csv"):
+            write_scores(run, scores, cohort, {"from": "score tables"}, files)
+        options = {"trusted": first, "others": against, "second": versus.second, "plan": found.plan.digest()}
+        write_audit(run, found, comparisons, options, files)
+    return Result(found, comparisons, out)
+
+
+def audit_run(
+    folder: Path,
+    plan: Plan,
+    versus: Versus = Versus(),
+    *,
+    files: Sequence[Path] = (),
+    workers: int = 1,
+    progress: Progress = _silent,
+) -> Result:
+    """Audit the scores of a run directory."""
+    run = RunDirectory(folder)
+    scores, cohort = read_scores_of(run), read_cohort_of(run)
+    return audit_scores(scores, cohort, plan, versus, out=folder, files=files, workers=workers, progress=progress)
+
+
+def rulers_of_run(folder: Path, versus: Versus, *, workers: int = 1, progress: Progress = _silent) -> Result:
+    """Compare rulers of an audited run directory anew, by the plan it was audited by."""
+    found, _ = read_audit(RunDirectory(folder))
+    return audit_run(folder, found.plan, versus, workers=workers, progress=progress)
+
+
+def plan_of_options(
+    file: Path | None,
+    by: Sequence[str],
+    *,
+    success: Mapping[str, float] | None = None,
+    margin: Mapping[str, float] | None = None,
+    **changes: Any,
+) -> tuple[Plan, PlanFile | None]:
+    """Return the plan of an audit.toml, of plain options, or of both (options win)."""
+    read = read_toml(file, PlanFile) if file is not None else None
+    plan = plan_of(read) if read is not None else Plan()
+    groupings: tuple[Grouping, ...] = parse_all(by) if by else tuple(plan.groupings)
+    given = {name: value for name, value in changes.items() if value is not None}
+    return (
+        replace(
+            plan,
+            groupings=groupings,
+            success={**plan.success, **(success or {})},
+            margin={**plan.margin, **(margin or {})},
+            **given,
+        ),
+        read,
+    )
+
+
+def run_plan(
+    path: Path, out: Path | None = None, *, workers: int | None = None, progress: Progress = _silent
+) -> Result:
+    """Run an audit.toml: cohort, scores, audit, rulers. The plan is recorded before a score is computed."""
+    plan, file = plan_of_options(path, ())
+    if file is None or (file.cohort is None) == (file.scores is None):
+        fix = "name cohort = 'cohort.toml', or [scores] with one table a ruler."
+        raise AuditError(Finding("PLAN_NO_DATA", "the plan names no cohort and no scores, or both.", str(path), fix))
+    home = path.parent
+    folder = out or home / file.output
+    versus = Versus(file.trusted, (file.other,) if file.other else (), file.second)
+    if file.scores is not None:
+        tables = {name: home / table for name, table in file.scores.items()}
+        people = People(home / file.participants if file.participants else None, file.key, file.patient)
+        scores = read_rulers(tables, file.columns, (file.models or ["model"])[0])
+        cohort = cohort_of_scores(scores, people, plan)
+        files = [path, *tables.values(), *([people.file] if people.file else [])]
+        return audit_scores(scores, cohort, plan, versus, out=folder, files=files, progress=progress)
+    toml = home / str(file.cohort)
+    cohort = read_cohort(toml)
+    plan.resolved(cohort.cases)  # a plan that does not fit the participants stops before the scoring
+    record_plan(RunDirectory(folder, create=True), plan)
+    scores = score_line(
+        cohort,
+        folder,
+        models=file.models or (),
+        rulers=file.rulers or (),
+        metrics=file.metrics,
+        workers=workers or file.workers,
+        files=[toml, path],
+        progress=progress,
+    )
+    processes = workers or file.workers or os.cpu_count() or 1
+    return audit_scores(scores, cohort, plan, versus, out=folder, files=[path], workers=processes, progress=progress)
+
+
+def record_plan(run: RunDirectory, plan: Plan) -> None:
+    """Record the plan as the first step of a run: what is declared stands before a score is seen."""
+    run.record(Step("plan", {"plan": plan.as_json(), "digest": plan.digest()}, seed=plan.seed), [])
+
+
+def cases_table(cohort: Cohort) -> pd.DataFrame:
+    """Return how many cases each mask set covers."""
+    n = len(cohort.cases)
+    rows = [(s.name, s.kind, s.made_by, len(s.masks), n - len(s.masks)) for s in cohort.mask_sets.values()]
+    return pd.DataFrame(rows, columns=["mask_set", "kind", "made_by", "masks", "without"])
