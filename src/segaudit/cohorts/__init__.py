@@ -1,0 +1,11 @@
+"""Cohort and MaskSet: who was examined, what is known of them, and whose outlines there are."""
+
+from segaudit.attributes import Attribute as Attribute
+from segaudit.cohorts.base import Cohort as Cohort
+from segaudit.cohorts.base import Kind as Kind
+from segaudit.cohorts.base import Labels as Labels
+from segaudit.cohorts.base import MaskSet as MaskSet
+from segaudit.cohorts.masks import discover_masks as discover_masks
+from segaudit.cohorts.masks import read_labels as read_labels
+from segaudit.cohorts.reading import make_cohort as make_cohort
+from segaudit.cohorts.reading import read_cohort as read_cohort
