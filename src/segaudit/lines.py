@@ -68,7 +68,7 @@ def cohort_of_folders(
     sets = []
     for name, folder in {model: prediction, **references}.items():
         try:
-            sets.append(MaskSet(name, discover_masks(folder)))
+            sets.append(MaskSet(name, discover_masks(folder).assign(kind="unknown")))
         except AuditError as error:
             findings += error.findings
     participants = None
@@ -160,7 +160,7 @@ def audit_scores(
     *,
     out: Path | None = None,
     files: Sequence[Path] = (),
-    workers: int = 1,
+    workers: int | None = None,
     progress: Progress = _silent,
 ) -> Result:
     """Audit scores, compare the other rulers with the trusted one, and write both to `out` when it is given."""
@@ -168,8 +168,9 @@ def audit_scores(
     first = versus.trusted or scores.rulers[0]
     against = list(versus.others) or [name for name in scores.rulers if name != first]
     comparisons = []
+    processes = workers or os.cpu_count() or 1
     for i, other in enumerate(against, 1):
-        comparisons.append(compare_rulers(found, first, other, second=versus.second, workers=workers))
+        comparisons.append(compare_rulers(found, first, other, second=versus.second, workers=processes))
         progress("comparing rulers", i, len(against))
     if out is not None:
         run = RunDirectory(out, create=True)
@@ -186,7 +187,7 @@ def audit_run(
     versus: Versus = Versus(),
     *,
     files: Sequence[Path] = (),
-    workers: int = 1,
+    workers: int | None = None,
     progress: Progress = _silent,
 ) -> Result:
     """Audit the scores of a run directory."""
@@ -195,7 +196,7 @@ def audit_run(
     return audit_scores(scores, cohort, plan, versus, out=folder, files=files, workers=workers, progress=progress)
 
 
-def rulers_of_run(folder: Path, versus: Versus, *, workers: int = 1, progress: Progress = _silent) -> Result:
+def rulers_of_run(folder: Path, versus: Versus, *, workers: int | None = None, progress: Progress = _silent) -> Result:
     """Compare rulers of an audited run directory anew, by the plan it was audited by."""
     found, _ = read_audit(RunDirectory(folder))
     return audit_run(folder, found.plan, versus, workers=workers, progress=progress)
@@ -258,8 +259,8 @@ def run_plan(
         files=[toml, path],
         progress=progress,
     )
-    processes = workers or file.workers or os.cpu_count() or 1
-    return audit_scores(scores, cohort, plan, versus, out=folder, files=[path], workers=processes, progress=progress)
+    used = workers or file.workers
+    return audit_scores(scores, cohort, plan, versus, out=folder, files=[path], workers=used, progress=progress)
 
 
 def record_plan(run: RunDirectory, plan: Plan) -> None:

@@ -140,8 +140,11 @@ class RunDirectory:
         """
         findings = [] if self.has(STEPS) else [Finding("RUN_NO_STEPS", f"{self.path} has no {STEPS}.", str(self.path))]
         now = versions()
-        for step in self.steps():
-            files = [(self.path / name, sha, "OUTPUT", step.verb) for name, sha in step.outputs.items()]
+        steps = self.steps()
+        last = {name: step.verb for step in steps for name in step.outputs}  # a later step may write a file anew
+        for step in steps:
+            own = {name: sha for name, sha in step.outputs.items() if last[name] == step.verb}
+            files = [(self.path / name, sha, "OUTPUT", step.verb) for name, sha in own.items()]
             files += [((base or Path()) / i.path, i.sha256, "INPUT", step.verb) for i in step.inputs]
             findings += [finding for file in files if (finding := _changed(*file)) is not None]
             other = {k: (v, now.get(k)) for k, v in step.versions.items() if now.get(k) != v}

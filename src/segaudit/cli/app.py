@@ -195,7 +195,7 @@ def audit(
     files = [path for path in (plan, participants) if path is not None]
     with screens.progress() as told:
         if run is not None:
-            result = audit_run(run, planned, named, files=files, workers=workers or 1, progress=told)
+            result = audit_run(run, planned, named, files=files, workers=workers, progress=told)
         else:
             tables = words.paths(scores or [], "--scores")
             read = read_rulers(tables, words.pairs(columns or [], "--column"), model)
@@ -229,7 +229,7 @@ def rulers(
     named = Versus(trusted, tuple(other or ()), second)
     with screens.progress() as told:
         if run is not None:
-            result = rulers_of_run(run, named, workers=workers or 1, progress=told)
+            result = rulers_of_run(run, named, workers=workers, progress=told)
         else:
             tables = words.paths(scores or [], "--scores")
             read = read_rulers(tables, words.pairs(columns or [], "--column"), model)

@@ -10,7 +10,7 @@ from dataclasses import asdict
 from pathlib import Path
 
 import pandas as pd
-from rich.box import SIMPLE
+from rich.box import SIMPLE_HEAD
 from rich.console import Console
 from rich.markup import escape
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
@@ -55,6 +55,7 @@ def progress() -> Iterator[Callable[[str, int, int], None]]:
 
 
 def _out() -> Console:
+    # a file or a pipe has no width of its own: tables keep their lines there
     return Console(highlight=False, width=None if Console().is_terminal else 120)
 
 
@@ -73,41 +74,40 @@ def show(result: Result, *, as_json: bool = False) -> None:
     if audit.plan.groupings:
         for model in audit.scores.models:
             out.print(_gaps_table(result, model))
-        for line in str(audit).splitlines()[1:]:
-            out.print(escape(line.strip()))
+        told = audit.families[audit.families["method"] == audit.plan.method]
+        for row in told[~told["family"].str.startswith("attribute: ")].to_dict("records"):
+            which = f": {row['rejected_attributes']}" if row["n_rejected"] else ""
+            tests = f"{row['n_rejected']} of {row['n_planned']} tests below {row['alpha']:g} ({row['method']})"
+            out.print(escape(f"{row['model']} against {row['ruler']}, family '{row['family']}': {tests}{which}"))
     else:
         out.print("No grouping was audited: nothing is said about disparities.")
-    _notes(out, audit.findings)
+    _notes(out, [*audit.findings, *(f for comparison in result.comparisons for f in comparison.findings)])
     if result.run is not None:
         out.print(f"run:    {escape(str(result.run))}")
     if result.report is not None:
         out.print(f"report: {escape(str(result.report))}")
 
 
+def _table(title: str, names: Sequence[str], folding: Sequence[str] = ()) -> Table:
+    """Return an empty table; only the named columns may break their lines."""
+    shown = Table(title=escape(title), title_justify="left", title_style="bold", box=SIMPLE_HEAD, padding=(0, 1, 0, 0))
+    for name in names:
+        shown.add_column(escape(name), overflow="fold", no_wrap=name not in folding)
+    return shown
+
+
 def _rulers_table(table: pd.DataFrame, trusted: str, other: str) -> Table:
     """Return level and spread of every score under both rulers."""
     overall = table[table["grouping"] == ""]
     several = len(overall["model"].unique()) > 1
-    shown = Table(
-        title=escape(f"{other} beside {trusted} (trusted)"), title_justify="left", title_style="bold", box=SIMPLE
-    )
-    for name in (
-        "score",
-        trusted,
-        other,
-        "inflation [95 % CI]",
-        "SD ratio",
-        "Walsh ratio [95 % CI]",
-        "noise",
-        "independence",
-    ):
-        shown.add_column(escape(name), overflow="fold")
+    names = ("score", trusted, other, "inflation [95 %]", "SD ratio", "Walsh ratio [95 %]", "noise", "ruler")
+    shown = _table(f"{other} beside {trusted} (trusted)", names, ("score", "noise", "ruler"))
     for (model, metric, label), rows in overall.groupby(["model", "metric", "label"], sort=False):
         by = {str(row["quantity"]): row for row in rows.to_dict("records")}
         if "sd_ratio" not in by:
             continue
         level, walsh, spread = by["inflation"], by["walsh_ratio"], by["sd_ratio"]["value"]
-        times = f" (1/{1 / spread:.2f})" if isinstance(spread, float) and 0 < spread < 1 else ""
+        shrunk = isinstance(spread, float) and 0 < spread < 1
         inflated = [_number(level[name], 4, sign=True) for name in ("value", "low", "high")]
         ratio = [_number(walsh["value"], 3), _number(walsh["low"], 2), _number(walsh["high"], 2)]
         cells = (
@@ -115,7 +115,7 @@ def _rulers_table(table: pd.DataFrame, trusted: str, other: str) -> Table:
             _number(level["trusted_value"]),
             _number(level["other_value"]),
             f"{inflated[0]} [{inflated[1]}, {inflated[2]}]",
-            _number(spread, 3) + times,
+            f"1/{1 / spread:.2f}" if shrunk else _number(spread, 2),
             f"{ratio[0]} [{ratio[1]}, {ratio[2]}]",
             str(by["collapse"]["value"]),
             str(by["independence"]["value"]) if metric == "dice" else "",
@@ -128,21 +128,8 @@ def _gaps_table(result: Result, model: str) -> Table:
     """Return the gaps of the headline score: magnitude first, p and q last."""
     audit = result.audit
     metric, label = headline(audit.scores)
-    shown = Table(title=escape(f"Gaps of {model}: {metric} {label}"), title_justify="left", title_style="bold")
-    for name in (
-        "grouping",
-        "ruler",
-        "worst -> best median",
-        "gap [95 % CI]",
-        "by chance",
-        "success k/n",
-        "DIR [95 % CI]",
-        "by chance",
-        "effect",
-        "p",
-        "q",
-    ):
-        shown.add_column(escape(name), overflow="fold")
+    names = ("grouping", "ruler", "worst - best", "gap [95 %]", "chance", "DIR [95 %]", "chance", "effect", "p", "q")
+    shown = _table(f"Gaps of {model}: {metric} {label}", names, ("grouping", "ruler", "worst - best"))
     for grouping in audit.plan.groupings:
         for ruler in audit.scores.rulers:
             key = {"model": model, "ruler": ruler, "label": label, "metric": metric, "grouping": grouping.name}
@@ -158,7 +145,7 @@ def _gap_cells(result: Result, key: dict[str, str], grouping: str, ruler: str) -
     tests = lookup(audit.tests, **key)
     tests = tests[tests["test"].isin(OMNIBUS)]
     if tests.empty or tests["p"].isna().all():
-        return [grouping, ruler, tests["status"].iloc[0] if len(tests) else "not planned", *[""] * 8]
+        return [grouping, ruler, tests["status"].iloc[0] if len(tests) else "not planned", *[""] * 7]
     if METRICS[key["metric"]].better == "lower":
         groups = groups[::-1]
     gap, ratio = (gaps[gaps["disparity"] == name] for name in ("median_gap", "dir"))
@@ -167,10 +154,9 @@ def _gap_cells(result: Result, key: dict[str, str], grouping: str, ruler: str) -
     cells = [
         grouping,
         ruler,
-        f"{worst['group']} {worst['median']:.4f} -> {best['group']} {best['median']:.4f}",
+        f"{worst['group']} {worst['median']:.4f} - {best['group']} {best['median']:.4f}",
         _interval(gap, 4),
         _number(gap["expected_under_parity"].iloc[0]) if len(gap) else "",
-        ", ".join(f"{g.group} {g.n_success}/{g.n_cases}" for g in groups.itertuples()) if len(ratio) else "",
         _interval(ratio, 3) if len(ratio) else "",
         _number(ratio["expected_under_parity"].iloc[0], 3) if len(ratio) else "",
         f"{_number(test['effect'], 3, sign=True)} {'r' if test['effect_name'] == 'rank_biserial' else 'ε²'}",
@@ -205,9 +191,8 @@ def _number(value: object, digits: int = 4, *, sign: bool = False) -> str:
 def show_scores(scores: Scores, cohort: Cohort, run: Path, *, as_json: bool = False) -> None:
     """Print the means of each model under each ruler, and the cases that have none."""
     if as_json:
-        print(
-            json.dumps({"run": str(run), "scores": len(scores.table), "findings": [asdict(f) for f in scores.findings]})
-        )
+        told = {"run": str(run), "scores": len(scores.table), "findings": [asdict(f) for f in scores.findings]}
+        sys.stdout.write(json.dumps(told) + "\n")
         return
     out = _out()
     for line in str(scores).splitlines():

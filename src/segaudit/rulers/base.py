@@ -9,7 +9,7 @@ import pandas as pd
 from segaudit.audits import Audit
 from segaudit.errors import AuditError, Finding, did_you_mean, raise_errors
 from segaudit.rulers.changes import change_rows
-from segaudit.rulers.masks import independence_rows, training_rows
+from segaudit.rulers.masks import independence_rows, nearness, training_rows
 from segaudit.rulers.overall import overall_rows
 from segaudit.rulers.pairs import Row, divisions, lookup, pairs
 from segaudit.tables import INDEPENDENCE, RULERS, numbers
@@ -131,7 +131,7 @@ def _independence(
                 cohort, audit.plan, key, second=second, inflation_low=low, workers=workers
             )
             rows += found
-            notes += missed
+            notes += [*missed, *nearness(found)]
         if model in cohort.mask_sets and other in cohort.mask_sets:
             rows += training_rows(cohort, key)
     return rows, notes

@@ -21,6 +21,21 @@ from segaudit.volumes import on_grid, read_labels
 
 Row = dict[str, Any]
 _DRAWS = 2_000
+_COUNTS = (
+    "a",  # voxels where the model errs
+    "b",  # where the ruler errs
+    "c",  # where both err alike
+    "d",  # where they differ
+    "phi",
+    "gold",  # volumes in voxels
+    "model",
+    "ruler",
+    "shell_c",
+    "expected",
+    "smaller",
+    "upheld",
+    "shared",
+)
 
 
 @dataclass(frozen=True)
@@ -94,7 +109,7 @@ def _counted(tasks: list[Task], workers: int) -> tuple[dict[str, NDArray[np.floa
 
 
 def count_case(task: Task) -> NDArray[np.float64] | str:
-    """Return labels by (a, b, c, d, shell c, expected, smaller, phi, upheld, shared), or why they cannot be had.
+    """Return labels by counts (`_COUNTS` names them), or why they cannot be had.
 
     A label that all three leave empty is NaN. Runs in a worker process.
     """
@@ -103,7 +118,7 @@ def count_case(task: Task) -> NDArray[np.float64] | str:
         aligned = [gold, *(on_grid(volume, gold.grid, f"case '{task.case}'") for volume in others)]
     except AuditError as error:
         return error.findings[0].message
-    rows = np.full((len(task.labels), 10), np.nan)
+    rows = np.full((len(task.labels), len(_COUNTS)), np.nan)
     for i, label in enumerate(task.labels):
         binary = [
             np.isin(volume.labels, coding[label]).astype(np.int8)
@@ -114,12 +129,12 @@ def count_case(task: Task) -> NDArray[np.float64] | str:
             continue
         counts = error_counts(model, ruler, truth)
         rows[i, :4] = counts.a, counts.b, counts.c, counts.d
-        rows[i, 7] = counts.phi
+        rows[i, 4:8] = (counts.phi, *(np.count_nonzero(mask) for mask in (truth, model, ruler)))
         if truth.any():
             shells = shell_counts(model, ruler, truth, 1)
-            rows[i, 4:7] = shells.c, shells.expected, shells.smaller
+            rows[i, 8:11] = shells.c, shells.expected, shells.smaller
         if len(binary) > 3:
-            rows[i, 8:] = adjudication_counts(model, ruler, truth, binary[3])
+            rows[i, 11:] = adjudication_counts(model, ruler, truth, binary[3])
     return rows
 
 
@@ -141,12 +156,12 @@ def _label_rows(
         "draws": min(_DRAWS, plan.resamples),
         "rng": rng,
     }
-    a, b, c, d, shell_c, expected, smaller, phi, upheld, shared = counts.T
-    errors = independence.shared_errors(a, b, c, d, **given)
-    near = np.isfinite(shell_c)
-    kappa = independence.kappa_err(
-        shell_c[near], expected[near], smaller[near], **{**given, "patients": patients[near]}
-    )
+    of = dict(zip(_COUNTS, counts.T, strict=True))
+    yield from _agreement_rows(base, of)
+    errors = independence.shared_errors(of["a"], of["b"], of["c"], of["d"], **given)
+    near = np.isfinite(of["shell_c"])
+    pieces = (of[name][near] for name in ("shell_c", "expected", "smaller"))
+    kappa = independence.kappa_err(*pieces, **{**given, "patients": patients[near]})
     told = {
         "shared_error": (errors.of_model, "share of the model's error voxels that the ruler has too"),
         "shared_error_of_ruler": (
@@ -162,7 +177,7 @@ def _label_rows(
     }
     for name, (share, detail) in told.items():
         yield _row(base, name, share.value, share.low, share.high, detail)
-    defined = phi[np.isfinite(phi)]
+    defined = of["phi"][np.isfinite(of["phi"])]
     yield _row(
         base,
         "phi",
@@ -171,13 +186,54 @@ def _label_rows(
     )
     low, high = np.nan, np.nan
     if second:
-        used = np.isfinite(shared)
-        share = independence.adjudication_share(upheld[used], shared[used], **{**given, "patients": patients[used]})
+        used = np.isfinite(of["shared"])
+        pieces = (of[name][used] for name in ("upheld", "shared"))
+        share = independence.adjudication_share(*pieces, **{**given, "patients": patients[used]})
         low, high = share.low, share.high
         detail = f"where model and ruler agree against {trusted}, how often {second} upholds {trusted}"
         yield _row(base, "adjudication_share", share.value, low, high, detail)
     word = independence.band(kappa_low=kappa.low, inflation_low=inflation_low, bound_low=errors.bound.low)
     yield _row(base, "independence", word, detail=independence.adjudication(low, high))
+
+
+def _agreement_rows(base: Row, of: dict[str, NDArray[np.float64]]) -> Iterator[Row]:
+    """Yield the mean Dice of each two of the three, and how many masks are the same to the voxel."""
+    model, trusted, other = base["model"], base["trusted"], base["other"]
+    pairs = {
+        "dice_model_trusted": ("a", "model", "gold", f"{model} against {trusted}"),
+        "dice_model_other": ("d", "model", "ruler", f"{model} against {other}"),
+        "dice_rulers": ("b", "ruler", "gold", f"{other} against {trusted}"),
+    }
+    for name, (apart, left, right, told) in pairs.items():
+        volumes = of[left] + of[right]
+        scored = volumes > 0
+        dice = 1 - of[apart][scored] / volumes[scored]
+        same = int(np.count_nonzero(of[apart][scored] == 0))
+        yield _row(
+            base, name, dice.mean() if dice.size else np.nan, detail=f"mean Dice of {told}; {same} masks identical"
+        )
+
+
+def nearness(rows: Sequence[Row]) -> Iterator[Finding]:
+    """Yield a warning for each ruler and label that agrees more with the model than with the other ruler."""
+    by = {(row["label"], row["quantity"]): row for row in rows}
+    for label in dict.fromkeys(row["label"] for row in rows):
+        apart = by.get((label, "dice_rulers"))
+        for quantity, role, against in (
+            ("dice_model_trusted", "trusted", "other"),
+            ("dice_model_other", "other", "trusted"),
+        ):
+            near = by.get((label, quantity))
+            if near is None or apart is None or near["value"] is None or apart["value"] is None:
+                continue
+            if near["value"] > apart["value"]:
+                identical = near["detail"].rsplit("; ", 1)[1]
+                fact = (
+                    f"'{near[role]}' agrees more with the model '{near['model']}' on {label} (mean Dice "
+                    f"{near['value']:.4f}, {identical}) than with '{near[against]}' ({apart['value']:.4f})."
+                )
+                fix = "ask how it was made: a ruler drawn over the model's draft is no independent benchmark."
+                yield Finding("RULER_NEAR_MODEL", fact, f"ruler '{near[role]}', label '{label}'", fix, "warning")
 
 
 def _row(

@@ -7,9 +7,7 @@ from collections.abc import Mapping, Sequence
 from concurrent.futures import Executor
 from pathlib import Path
 
-import pandas as pd
-
-from segaudit.cohorts import Cohort, MaskSet, discover_masks
+from segaudit.cohorts import Cohort, MaskSet, discover_masks, make_cohort
 from segaudit.errors import AuditError, Finding, did_you_mean, raise_errors
 from segaudit.metrics import METRICS
 from segaudit.scores.base import Scores
@@ -104,7 +102,7 @@ def score_folders(
     Raises
     ------
     AuditError
-        As `score`, and FOLDER_MISSING, FOLDER_EMPTY or MASK_TWICE.
+        As `score`, and what finding the masks raises.
 
     Examples
     --------
@@ -127,13 +125,12 @@ def score_folders(
     findings: list[Finding] = []
     for name, folder in folders.items():
         try:
-            sets[name] = MaskSet(name, discover_masks(folder))
+            sets[name] = MaskSet(name, discover_masks(folder).assign(kind="unknown"))
         except AuditError as error:
             findings += error.findings
     raise_errors(findings)
-    cases = sorted({case for mask_set in sets.values() for case in mask_set.masks["case"]})
     coding = {name: (value,) if isinstance(value, int) else tuple(value) for name, value in labels.items()}
-    cohort = Cohort("folders", pd.DataFrame({"case": cases, "patient": cases}), coding, sets)
+    cohort = make_cohort("folders", sets.values(), labels=coding)
     return score(
         cohort,
         models=[model],
