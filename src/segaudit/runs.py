@@ -12,7 +12,7 @@ import pandas as pd
 from segaudit.audits import Audit, Plan
 from segaudit.cohorts import Attribute, Cohort, MaskSet
 from segaudit.config.base import check
-from segaudit.config.documents import AuditDocument, CohortDocument
+from segaudit.config.documents import AuditDocument, CohortDocument, FindingRecord
 from segaudit.errors import Finding
 from segaudit.groupings import Grouping
 from segaudit.provenance import Step, inputs
@@ -43,15 +43,16 @@ def write_scores(
     run: RunDirectory, scores: Scores, cohort: Cohort, options: Mapping[str, Any], files: Iterable[Path]
 ) -> None:
     """Write a cohort and its scores, and record the step `score` with every file that it read."""
+    findings = [*cohort.findings, *scores.findings]
     written = [
-        *run.write_json(COHORT, _cohort_document(cohort)),
+        *run.write_json(COHORT, _cohort_document(cohort, findings)),
         *run.write_frame("cases", cohort.cases),
         *run.write_frame("missing", cohort.missing),
         *run.write_frame("masks", _masks(cohort)),
         *run.write_table(EXCLUDED, cohort.excluded),
         *run.write_table(SCORES, scores.table),
         *run.write_frame("loads", scores.loads),
-        *write_findings(run, (*cohort.findings, *scores.findings)),
+        *write_findings(run, findings),
     ]
     run.record(Step("score", dict(options), inputs({*files, *scores.inputs})), written)
 
@@ -80,7 +81,7 @@ def read_cohort_of(run: RunDirectory) -> Cohort:
         {a.name: Attribute(a.name, a.kind, a.of, a.column) for a in document.attributes},
         run.read_table(EXCLUDED),
         run.read_frame("missing"),
-        tuple(read_findings(run)),
+        tuple(_finding(record) for record in document.findings),
     )
 
 
@@ -114,7 +115,7 @@ def read_audit(run: RunDirectory) -> tuple[Audit, list[RulerComparison]]:
     plan = plan_from_json(document.plan)
     schemas = (GROUPS, DISPARITIES, TESTS, SWEEPS, REGRESSION, COVERAGE, FAMILIES)
     tables = {schema.name: run.read_table(schema) for schema in schemas}
-    findings = tuple(Finding(f.code, f.message, f.where, f.fix, f.level) for f in document.findings)
+    findings = tuple(_finding(record) for record in document.findings)
     audit = Audit(plan, read_scores_of(run), cohort.cases, **tables, findings=findings, cohort=cohort)
     comparisons = []
     if document.comparisons:
@@ -182,10 +183,8 @@ def write_findings(run: RunDirectory, findings: Sequence[Finding]) -> list[str]:
     )
 
 
-def read_findings(run: RunDirectory) -> list[Finding]:
-    """Return the findings of a run directory."""
-    table = run.read_table(FINDINGS)
-    return [Finding(**{str(k): v for k, v in row.items()}) for row in table.to_dict("records")]
+def _finding(record: FindingRecord) -> Finding:
+    return Finding(record.code, record.message, record.where, record.fix, record.level)
 
 
 def _all_findings(audit: Audit, comparisons: Sequence[RulerComparison]) -> list[Finding]:
@@ -201,7 +200,7 @@ def _rows(table: pd.DataFrame) -> list[dict[str, Any]]:
     return [dict(zip(columns, row, strict=True)) for row in zip(*columns.values(), strict=True)]
 
 
-def _cohort_document(cohort: Cohort) -> dict[str, Any]:
+def _cohort_document(cohort: Cohort, findings: Sequence[Finding] = ()) -> dict[str, Any]:
     document = {
         "name": cohort.name,
         "labels": {name: list(values) for name, values in cohort.labels.items()},
@@ -217,6 +216,7 @@ def _cohort_document(cohort: Cohort) -> dict[str, Any]:
             }
             for s in cohort.mask_sets.values()
         ],
+        "findings": [asdict(finding) for finding in findings],
     }
     return check(document, CohortDocument, COHORT).model_dump()
 

@@ -21,11 +21,13 @@ from segaudit.cohorts import Cohort
 from segaudit.errors import Finding
 from segaudit.lines import Result
 from segaudit.metrics import METRICS
+from segaudit.rulers import RulerComparison
 from segaudit.rulers.pairs import lookup
 from segaudit.runs import audit_document
 from segaudit.scores import MACRO, Scores
 
 _SHOWN_NOTES = 8
+_GROUP_WIDTH = 14
 
 
 @contextmanager
@@ -60,32 +62,62 @@ def _out() -> Console:
 
 
 def show(result: Result, *, as_json: bool = False) -> None:
-    """Print an audit: the verdict first, then rulers, gaps and what to know."""
+    """Print an audit: the verdicts first, then how big the gaps are, then what the model was measured against."""
     if as_json:
-        sys.stdout.write(
-            json.dumps(audit_document(result.audit, result.comparisons), ensure_ascii=False, allow_nan=False) + "\n"
-        )
+        told = json.dumps(audit_document(result.audit, result.comparisons), ensure_ascii=False, allow_nan=False)
+        sys.stdout.write(told + "\n")
         return
     out = _out()
     audit = result.audit
-    out.print(f"[bold]{len(audit.cases)} cases, {audit.cases['patient'].nunique()} patients[/bold]")
-    for comparison in result.comparisons:
-        out.print(_rulers_table(comparison.table, comparison.trusted, comparison.other))
-    if audit.plan.groupings:
-        for model in audit.scores.models:
+    rulers = ", ".join(audit.scores.rulers)
+    people = f"{len(audit.cases)} cases, {audit.cases['patient'].nunique()} patients"
+    out.print(f"[bold]{people}[/bold]; rulers: {escape(rulers)}; plan {audit.plan.digest()[:12]}")
+    for model in audit.scores.models:
+        if audit.plan.groupings:
+            _print_verdicts(out, result, model)
             out.print(_gaps_table(result, model))
-        told = audit.families[audit.families["method"] == audit.plan.method]
-        for row in told[~told["family"].str.startswith("attribute: ")].to_dict("records"):
-            which = f": {row['rejected_attributes']}" if row["n_rejected"] else ""
-            tests = f"{row['n_rejected']} of {row['n_planned']} tests below {row['alpha']:g} ({row['method']})"
-            out.print(escape(f"{row['model']} against {row['ruler']}, family '{row['family']}': {tests}{which}"))
-    else:
+        for comparison in result.comparisons:
+            out.print(_rulers_table(comparison, model, audit.scores, whole=len(result.comparisons) == 1))
+    if not audit.plan.groupings:
         out.print("No grouping was audited: nothing is said about disparities.")
+    _print_families(out, result)
     _notes(out, [*audit.findings, *(f for comparison in result.comparisons for f in comparison.findings)])
     if result.run is not None:
         out.print(f"run:    {escape(str(result.run))}")
     if result.report is not None:
         out.print(f"report: {escape(str(result.report))}")
+
+
+def _print_verdicts(out: Console, result: Result, model: str) -> None:
+    """Print, for each grouping of the headline score, the verdict of the trusted ruler and what each other one does."""
+    audit = result.audit
+    metric, label = headline(audit.scores)
+    trusted = result.comparisons[0].trusted if result.comparisons else audit.scores.rulers[0]
+    out.print(f"\n[bold]Verdicts on {escape(model)}, {metric} {escape(label)}[/bold]")
+    for grouping in audit.plan.groupings:
+        key = {"model": model, "label": label, "metric": metric, "grouping": grouping.name}
+        tests = lookup(audit.tests, ruler=trusted, **key)
+        test = tests[tests["test"].isin(OMNIBUS)].iloc[0]
+        q = float(test["q"])
+        said = str(test["status"]) if pd.isna(q) else "gap found" if q < audit.plan.alpha else "no gap shown"
+        parts = [f"{trusted}: {said}" + ("" if pd.isna(q) else f" (q = {q:.4f})")]
+        for comparison in result.comparisons:
+            rows = lookup(comparison.table, quantity="verdict_class", **key)
+            row = rows.iloc[0] if len(rows) else None
+            if row is not None:
+                word = row["status"] if row["value"] is None or pd.isna(row["value"]) else row["value"]
+                detail = f" ({row['detail']})" if row["detail"] else ""
+                parts.append(f"{comparison.other}: {word}{detail}")
+        out.print(escape(f"  {grouping.name}: " + "; ".join(parts)), soft_wrap=True)
+
+
+def _print_families(out: Console, result: Result) -> None:
+    audit = result.audit
+    told = audit.families[audit.families["method"] == audit.plan.method]
+    for row in told[told["family"].isin(("all", "primary", "joint"))].to_dict("records"):
+        which = f": {row['rejected_attributes']}" if row["n_rejected"] else ""
+        tests = f"{row['n_rejected']} of {row['n_planned']} tests below {row['alpha']:g} ({row['method']})"
+        out.print(escape(f"{row['model']} against {row['ruler']}, family '{row['family']}': {tests}{which}"))
 
 
 def _table(title: str, names: Sequence[str], folding: Sequence[str] = ()) -> Table:
@@ -96,13 +128,16 @@ def _table(title: str, names: Sequence[str], folding: Sequence[str] = ()) -> Tab
     return shown
 
 
-def _rulers_table(table: pd.DataFrame, trusted: str, other: str) -> Table:
-    """Return level and spread of every score under both rulers."""
-    overall = table[table["grouping"] == ""]
-    several = len(overall["model"].unique()) > 1
-    names = ("score", trusted, other, "inflation [95 %]", "SD ratio", "Walsh ratio [95 %]", "noise", "ruler")
-    shown = _table(f"{other} beside {trusted} (trusted)", names, ("score", "noise", "ruler"))
-    for (model, metric, label), rows in overall.groupby(["model", "metric", "label"], sort=False):
+def _rulers_table(comparison: RulerComparison, model: str, scores: Scores, *, whole: bool) -> Table:
+    """Return level and spread under both rulers: of the whole of the scores, or of the headline metric."""
+    trusted, other = comparison.trusted, comparison.other
+    names = ("score", trusted, other, "inflation [95 %]", "SD ratio", "Walsh ratio [95 %]", "noise")
+    shown = _table(f"{other} beside {trusted} (trusted)", names, ("score",))
+    overall = lookup(comparison.table, grouping="", model=model)
+    if not whole:
+        overall = overall[overall["metric"] == headline(scores)[0]]
+    words = {}
+    for (metric, label), rows in overall.groupby(["metric", "label"], sort=False):
         by = {str(row["quantity"]): row for row in rows.to_dict("records")}
         if "sd_ratio" not in by:
             continue
@@ -111,59 +146,62 @@ def _rulers_table(table: pd.DataFrame, trusted: str, other: str) -> Table:
         inflated = [_number(level[name], 4, sign=True) for name in ("value", "low", "high")]
         ratio = [_number(walsh["value"], 3), _number(walsh["low"], 2), _number(walsh["high"], 2)]
         cells = (
-            (f"{model}: " if several else "") + f"{metric} {label}",
+            f"{metric} {label}",
             _number(level["trusted_value"]),
             _number(level["other_value"]),
             f"{inflated[0]} [{inflated[1]}, {inflated[2]}]",
             f"1/{1 / spread:.2f}" if shrunk else _number(spread, 2),
             f"{ratio[0]} [{ratio[1]}, {ratio[2]}]",
             str(by["collapse"]["value"]),
-            str(by["independence"]["value"]) if metric == "dice" else "",
         )
         shown.add_row(*map(escape, cells))
+        if metric == "dice":
+            words[str(label)] = str(by["independence"]["value"])
+    if words:
+        shown.caption = escape(
+            f"{other} and {model}: " + ", ".join(f"{word} ({label})" for label, word in words.items())
+        )
+        shown.caption_justify = "left"
     return shown
 
 
 def _gaps_table(result: Result, model: str) -> Table:
-    """Return the gaps of the headline score: magnitude first, p and q last."""
+    """Return the gaps of the headline score: magnitude first, q last."""
     audit = result.audit
     metric, label = headline(audit.scores)
-    names = ("grouping", "ruler", "worst - best", "gap [95 %]", "chance", "DIR [95 %]", "chance", "effect", "p", "q")
-    shown = _table(f"Gaps of {model}: {metric} {label}", names, ("grouping", "ruler", "worst - best"))
+    names = ("grouping", "ruler", "worst median", "best median", "gap [95 %]", "chance", "DIR [95 %]", "effect", "q")
+    shown = _table(f"Gaps of {model}: {metric} {label}", names, ("grouping", "ruler", "worst median", "best median"))
     for grouping in audit.plan.groupings:
         for ruler in audit.scores.rulers:
             key = {"model": model, "ruler": ruler, "label": label, "metric": metric, "grouping": grouping.name}
-            shown.add_row(*map(escape, _gap_cells(result, key, grouping.name, ruler)))
+            first = ruler == audit.scores.rulers[0]
+            shown.add_row(*map(escape, [grouping.name if first else "", ruler, *_gap_cells(result, key)]))
+    shown.caption = "chance: the gap to expect when groups are alike, at these group sizes"
+    shown.caption_justify = "left"
     return shown
 
 
-def _gap_cells(result: Result, key: dict[str, str], grouping: str, ruler: str) -> list[str]:
+def _gap_cells(result: Result, key: dict[str, str]) -> list[str]:
     audit = result.audit
     groups = lookup(audit.groups, **key)
-    groups = groups[groups["status"] == "ok"].sort_values("median")
+    groups = groups[groups["status"] == "ok"].sort_values("median", kind="stable")
     gaps = lookup(audit.disparities, **key)
     tests = lookup(audit.tests, **key)
     tests = tests[tests["test"].isin(OMNIBUS)]
     if tests.empty or tests["p"].isna().all():
-        return [grouping, ruler, tests["status"].iloc[0] if len(tests) else "not planned", *[""] * 7]
+        return [str(tests["status"].iloc[0]) if len(tests) else "not scored", *[""] * 6]
     if METRICS[key["metric"]].better == "lower":
         groups = groups[::-1]
     gap, ratio = (gaps[gaps["disparity"] == name] for name in ("median_gap", "dir"))
     test = tests.iloc[0]
-    worst, best = groups.iloc[0], groups.iloc[-1]
-    cells = [
-        grouping,
-        ruler,
-        f"{worst['group']} {worst['median']:.4f} - {best['group']} {best['median']:.4f}",
+    return [
+        *(f"{_short(row['group'])} {_number(row['median'])}" for row in (groups.iloc[0], groups.iloc[-1])),
         _interval(gap, 4),
         _number(gap["expected_under_parity"].iloc[0]) if len(gap) else "",
-        _interval(ratio, 3) if len(ratio) else "",
-        _number(ratio["expected_under_parity"].iloc[0], 3) if len(ratio) else "",
-        f"{_number(test['effect'], 3, sign=True)} {'r' if test['effect_name'] == 'rank_biserial' else 'ε²'}",
-        _number(test["p"], 4),
+        _interval(ratio, 2),
+        f"{_number(test['effect'], 2, sign=True)} {'r' if test['effect_name'] == 'rank_biserial' else 'ε²'}",
         _number(test["q"], 4),
     ]
-    return [str(cell) for cell in cells]
 
 
 def headline(scores: Scores) -> tuple[str, str]:
@@ -174,11 +212,15 @@ def headline(scores: Scores) -> tuple[str, str]:
     return metric, MACRO if (labels == MACRO).any() else str(labels.iloc[0])
 
 
+def _short(name: str) -> str:
+    return name if len(name) <= _GROUP_WIDTH else name[: _GROUP_WIDTH - 1] + "…"
+
+
 def _interval(rows: pd.DataFrame, digits: int) -> str:
     if rows.empty:
         return ""
     row = rows.iloc[0]
-    note = "" if row["status"] == "ok" else f" {row['status']}"
+    note = {"ok": "", "saturated": " sat."}.get(row["status"], f" {row['status']}")
     return f"{_number(row['value'], digits)} [{_number(row['low'], digits)}, {_number(row['high'], digits)}]{note}"
 
 

@@ -30,6 +30,16 @@ class AttributeRecord(Strict):
     column: str
 
 
+class FindingRecord(Strict):
+    """A finding."""
+
+    code: str
+    level: Literal["error", "warning", "note"]
+    where: str
+    message: str
+    fix: str
+
+
 class CohortDocument(Strict):
     """cohort.json: the cohort but for its tables."""
 
@@ -39,16 +49,7 @@ class CohortDocument(Strict):
     labels: dict[str, list[int]]
     attributes: list[AttributeRecord]
     mask_sets: list[MaskSetRecord]
-
-
-class FindingRecord(Strict):
-    """A finding."""
-
-    code: str
-    level: Literal["error", "warning", "note"]
-    where: str
-    message: str
-    fix: str
+    findings: list[FindingRecord] = []
 
 
 class DataRecord(Strict):
