@@ -50,9 +50,9 @@ STUDY_MAY_IMPORT = {
     "loaders",
 }
 DOORS = {
-    "nibabel": {"volumes", "simulate"},
+    "nibabel": {"volumes"},
     "isal": {"volumes"},
-    "PIL": {"volumes", "simulate"},
+    "PIL": {"volumes"},
     "openpyxl": {"sheets"},
     "defusedxml": {"sheets"},
     "altair": {"reports"},

@@ -72,7 +72,7 @@ def _main(*, version: Annotated[bool, typer.Option("--version", help="Print the 
 @app.command()
 def demo(
     out: Annotated[Path, typer.Option("-o", "--output", help="Folder to write.")] = Path("segaudit-demo"),
-    seed: Annotated[int, typer.Option("--seed", min=0)] = 42,
+    seed: Annotated[int, typer.Option("--seed", min=0, help="Seed of the cohort.")] = 3,
     workers: Workers = None,
 ) -> None:
     """Simulate a cohort with planted truths and send it through the whole line."""
