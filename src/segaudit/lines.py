@@ -13,8 +13,10 @@ import pandas as pd
 from segaudit.audits import Audit, Plan, audit, plan_of
 from segaudit.cohorts import Cohort, MaskSet, discover_masks, make_cohort, read_cohort
 from segaudit.config.base import read_toml
+from segaudit.config.limits import Limits
 from segaudit.config.plan import PlanFile
-from segaudit.errors import AuditError, Finding, raise_errors
+from segaudit.errors import AuditError, Finding, did_you_mean, raise_errors
+from segaudit.gates import Gate, gate
 from segaudit.groupings import Grouping, parse_all
 from segaudit.participants import Participants, join_participants, read_participants
 from segaudit.provenance import Step
@@ -22,6 +24,7 @@ from segaudit.rulers import RulerComparison, compare_rulers
 from segaudit.runs import read_audit, read_cohort_of, read_scores_of, write_audit, write_scores
 from segaudit.scores import Scores, merge, read_score_table, read_summary, score
 from segaudit.store import RunDirectory
+from segaudit.tables import DISPARITIES, GROUPS, RULERS
 
 Progress = Callable[[str, int, int], None]
 
@@ -47,6 +50,22 @@ class Versus:
     trusted: str | None = None
     others: tuple[str, ...] = ()
     second: str | None = None
+
+    def of(self, rulers: Sequence[str]) -> tuple[str, list[str]]:
+        """Return the trusted ruler among these and those to be compared with it.
+
+        Raises
+        ------
+        AuditError
+            UNKNOWN_RULER.
+        """
+        raise_errors(
+            Finding("UNKNOWN_RULER", f"there is no ruler '{name}'.", role, did_you_mean(name, rulers))
+            for role, name in (("trusted", self.trusted), *(("other", name) for name in self.others))
+            if name is not None and name not in rulers
+        )
+        first = self.trusted or rulers[0]
+        return first, list(self.others) or [name for name in rulers if name != first]
 
 
 @dataclass(frozen=True)
@@ -82,10 +101,11 @@ def cohort_of_folders(
 
 
 def roles(cohort: Cohort, models: Sequence[str], rulers: Sequence[str]) -> tuple[list[str], list[str]]:
-    """Return which mask sets are models and which rulers: those asked for, else the first and all the rest."""
+    """Return which mask sets are models and which rulers: as asked, else as the cohort says, else first and rest."""
     sets = list(cohort.mask_sets)
-    chosen = list(models) or [name for name in sets if name not in rulers][:1]
-    return chosen, list(rulers) or [name for name in sets if name not in chosen]
+    asked = list(rulers or cohort.rulers)
+    chosen = list(models or cohort.models) or [name for name in sets if name not in asked][:1]
+    return chosen, asked or [name for name in sets if name not in chosen]
 
 
 def score_line(
@@ -97,9 +117,13 @@ def score_line(
     metrics: Sequence[str],
     workers: int | None = None,
     files: Sequence[Path] = (),
+    plan: Plan | None = None,
     progress: Progress = _silent,
 ) -> Scores:
-    """Score a cohort and write the run directory; nothing is written when the masks have errors."""
+    """Score a cohort and write the run directory; nothing is written when the masks have errors.
+
+    A plan that is declared beforehand is recorded as the first step.
+    """
     chosen, against = roles(cohort, models, rulers)
     scores = score(
         cohort,
@@ -110,6 +134,8 @@ def score_line(
         progress=lambda done, total: progress("scoring", done, total),
     )
     run = RunDirectory(out, create=True)
+    if plan is not None:
+        record_plan(run, plan)
     options = {"models": chosen, "rulers": against, "metrics": list(metrics)}
     write_scores(run, scores, cohort, options, files)
     return scores
@@ -163,22 +189,42 @@ def audit_scores(
     workers: int | None = None,
     progress: Progress = _silent,
 ) -> Result:
-    """Audit scores, compare the other rulers with the trusted one, and write both to `out` when it is given."""
+    """Audit scores from tables, compare the other rulers with the trusted one, and write all to `out` if given."""
+    scores = scores.of(cohort.cases)
+    result = _audited(scores, cohort, plan, versus, workers=workers, progress=progress)
+    if out is not None:
+        run = RunDirectory(out, create=True)
+        write_scores(run, scores, cohort, {"from": "score tables"}, files)
+        _write_result(run, result, versus, files)
+    return replace(result, run=out)
+
+
+def _audited(
+    scores: Scores, cohort: Cohort, plan: Plan, versus: Versus, *, workers: int | None, progress: Progress
+) -> Result:
+    """Return the audit of scores, and the other rulers compared with the trusted one."""
+    first, against = versus.of(scores.rulers)
+    _check_second(versus, cohort)
     found = audit(scores, cohort, plan, progress=lambda done, total: progress("auditing", done, total))
-    first = versus.trusted or scores.rulers[0]
-    against = list(versus.others) or [name for name in scores.rulers if name != first]
     comparisons = []
     processes = workers or os.cpu_count() or 1
     for i, other in enumerate(against, 1):
         comparisons.append(compare_rulers(found, first, other, second=versus.second, workers=processes))
         progress("comparing rulers", i, len(against))
-    if out is not None:
-        run = RunDirectory(out, create=True)
-        if not run.has("scores.csv"):
-            write_scores(run, scores, cohort, {"from": "score tables"}, files)
-        options = {"trusted": first, "others": against, "second": versus.second, "plan": found.plan.digest()}
-        write_audit(run, found, comparisons, options, files)
-    return Result(found, comparisons, out)
+    return Result(found, comparisons)
+
+
+def _check_second(versus: Versus, cohort: Cohort) -> None:
+    if versus.second is not None and versus.second not in cohort.mask_sets:
+        fact = f"there is no mask set '{versus.second}' for a second reading."
+        fix = did_you_mean(versus.second, cohort.mask_sets) if cohort.mask_sets else "score masks; tables have none."
+        raise AuditError(Finding("UNKNOWN_MASK_SET", fact, "second", fix))
+
+
+def _write_result(run: RunDirectory, result: Result, versus: Versus, files: Sequence[Path]) -> None:
+    first, against = versus.of(result.audit.scores.rulers)
+    options = {"trusted": first, "others": against, "second": versus.second, "plan": result.audit.plan.digest()}
+    write_audit(run, result.audit, result.comparisons, options, files)
 
 
 def audit_run(
@@ -193,7 +239,9 @@ def audit_run(
     """Audit the scores of a run directory."""
     run = RunDirectory(folder)
     scores, cohort = read_scores_of(run), read_cohort_of(run)
-    return audit_scores(scores, cohort, plan, versus, out=folder, files=files, workers=workers, progress=progress)
+    result = _audited(scores, cohort, plan, versus, workers=workers, progress=progress)
+    _write_result(run, result, versus, files)
+    return replace(result, run=folder)
 
 
 def rulers_of_run(folder: Path, versus: Versus, *, workers: int | None = None, progress: Progress = _silent) -> Result:
@@ -230,7 +278,7 @@ def plan_of_options(
 def run_plan(
     path: Path, out: Path | None = None, *, workers: int | None = None, progress: Progress = _silent
 ) -> Result:
-    """Run an audit.toml: cohort, scores, audit, rulers. The plan is recorded before a score is computed."""
+    """Run an audit.toml: cohort, scores, audit, rulers. The plan is fixed before a score is computed."""
     plan, file = plan_of_options(path, ())
     if file is None or (file.cohort is None) == (file.scores is None):
         fix = "name cohort = 'cohort.toml', or [scores] with one table a ruler."
@@ -247,25 +295,70 @@ def run_plan(
         return audit_scores(scores, cohort, plan, versus, out=folder, files=files, progress=progress)
     toml = home / str(file.cohort)
     cohort = read_cohort(toml)
-    plan.resolved(cohort.cases)  # a plan that does not fit the participants stops before the scoring
-    record_plan(RunDirectory(folder, create=True), plan)
-    scores = score_line(
+    # a plan that does not fit the cohort stops before the scoring
+    plan.resolved(cohort.cases)
+    versus.of(roles(cohort, file.models or (), file.rulers or ())[1])
+    _check_second(versus, cohort)
+    used = workers or file.workers
+    score_line(
         cohort,
         folder,
         models=file.models or (),
         rulers=file.rulers or (),
         metrics=file.metrics,
-        workers=workers or file.workers,
+        workers=used,
         files=[toml, path],
+        plan=plan,
         progress=progress,
     )
-    used = workers or file.workers
-    return audit_scores(scores, cohort, plan, versus, out=folder, files=[path], workers=used, progress=progress)
+    return audit_run(folder, plan, versus, files=[path], workers=used, progress=progress)
+
+
+def report_run(folder: Path, formats: Sequence[str], *, show_cases: bool = False) -> list[Path]:
+    """Write the report of an audited run directory into it, and record the step."""
+    from segaudit.reports import report
+
+    run = RunDirectory(folder)
+    found, comparisons = read_audit(run)
+    steps = run.steps()
+    read = {i.path: i for step in steps for i in step.inputs}
+    declared = [step.options.get("digest") for step in steps if step.verb == "plan"]
+    made = report(
+        found,
+        comparisons,
+        show_cases=show_cases,
+        inputs=tuple(read[path] for path in sorted(read)),
+        declared_first=found.plan.digest() in declared if declared else None,
+        images={case: Path(path) for case, path in found.cohort.images.items()} if found.cohort else None,
+    )
+    written = made.write(folder, formats)
+    names = [str(path.relative_to(folder)) for path in written]
+    run.record(Step("report", {"formats": list(formats), "show_cases": show_cases}), names)
+    return written
+
+
+def with_report(result: Result, formats: Sequence[str], progress: Progress = _silent) -> Result:
+    """Write the report of a result that has a run directory, and return the result with the report's page."""
+    if result.run is None:
+        return result
+    progress("writing the report", 0, 1)
+    written = report_run(result.run, formats)
+    progress("writing the report", 1, 1)
+    return replace(result, report=next(path for path in written if path.suffix == ".html"))
+
+
+def gate_run(folder: Path, limits: Path) -> Gate:
+    """Return whether an audited run directory keeps the limits of a limits.toml."""
+    run = RunDirectory(folder)
+    tables = {schema.name: run.read_table(schema) for schema in (GROUPS, DISPARITIES)}
+    if run.has(f"{RULERS.name}.csv"):
+        tables[RULERS.name] = run.read_table(RULERS)
+    return gate(tables, read_toml(limits, Limits))
 
 
 def record_plan(run: RunDirectory, plan: Plan) -> None:
     """Record the plan as the first step of a run: what is declared stands before a score is seen."""
-    run.record(Step("plan", {"plan": plan.as_json(), "digest": plan.digest()}, seed=plan.seed), [])
+    run.record(Step("plan", {"plan": plan.as_json(), "digest": plan.digest()}, seed=plan.seed), [], first=True)
 
 
 def cases_table(cohort: Cohort) -> pd.DataFrame:

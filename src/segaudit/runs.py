@@ -48,19 +48,20 @@ def write_scores(
         *run.write_json(COHORT, _cohort_document(cohort, findings)),
         *run.write_frame("cases", cohort.cases),
         *run.write_frame("missing", cohort.missing),
-        *run.write_frame("masks", _masks(cohort)),
+        *run.write_frame("masks", _masks(cohort, run)),
         *run.write_table(EXCLUDED, cohort.excluded),
         *run.write_table(SCORES, scores.table),
         *run.write_frame("loads", scores.loads),
         *write_findings(run, findings),
     ]
-    run.record(Step("score", dict(options), inputs({*files, *scores.inputs})), written)
+    run.record(Step("score", dict(options), inputs({*files, *scores.inputs}, run.told)), written)
 
 
 def read_cohort_of(run: RunDirectory) -> Cohort:
     """Return the cohort of a run directory."""
     document = check(run.read_json(COHORT), CohortDocument, str(run.path / COHORT))
     masks = run.read_frame("masks")
+    masks["path"] = masks["path"].map(lambda told: str(run.found(told))).astype("str")
     sets = {
         record.name: MaskSet(
             record.name,
@@ -82,6 +83,9 @@ def read_cohort_of(run: RunDirectory) -> Cohort:
         run.read_table(EXCLUDED),
         run.read_frame("missing"),
         tuple(_finding(record) for record in document.findings),
+        tuple(document.models),
+        tuple(document.rulers),
+        document.images,
     )
 
 
@@ -105,7 +109,7 @@ def write_audit(
     written += write_findings(run, _all_findings(audit, comparisons))
     written += run.write_json(AUDIT, audit_document(audit, comparisons))
     seen = [run.path / f"{name}.csv" for name in ("scores", "cases") if run.has(f"{name}.csv")]
-    run.record(Step("audit", dict(options), inputs({*files, *seen}), seed=audit.plan.seed), written)
+    run.record(Step("audit", dict(options), inputs({*files, *seen}, run.told), seed=audit.plan.seed), written)
 
 
 def read_audit(run: RunDirectory) -> tuple[Audit, list[RulerComparison]]:
@@ -216,14 +220,21 @@ def _cohort_document(cohort: Cohort, findings: Sequence[Finding] = ()) -> dict[s
             }
             for s in cohort.mask_sets.values()
         ],
+        "models": list(cohort.models),
+        "rulers": list(cohort.rulers),
+        "images": dict(cohort.images),
         "findings": [asdict(finding) for finding in findings],
     }
     return check(document, CohortDocument, COHORT).model_dump()
 
 
-def _masks(cohort: Cohort) -> pd.DataFrame:
+def _masks(cohort: Cohort, run: RunDirectory) -> pd.DataFrame:
     parts = [
-        s.masks.assign(mask_set=s.name, path=s.masks["path"].map(str), kind=s.masks.get("kind", s.kind))
+        s.masks.assign(
+            mask_set=s.name,
+            path=[run.told(Path(path)) for path in s.masks["path"]],
+            kind=s.masks.get("kind", s.kind),
+        )
         for s in cohort.mask_sets.values()
     ]
     table = pd.concat(parts, ignore_index=True) if parts else pd.DataFrame(columns=_MASK_COLUMNS)

@@ -77,7 +77,7 @@ def demo(
 ) -> None:
     """Simulate a cohort with planted truths and send it through the whole line."""
     from segaudit.cli import screens
-    from segaudit.lines import run_plan
+    from segaudit.lines import run_plan, with_report
     from segaudit.simulate import simulate_cohort
 
     with screens.progress() as told:
@@ -85,6 +85,7 @@ def demo(
         cohort = simulate_cohort(out, seed=seed)
         told("simulating", 1, 1)
         result = run_plan(cohort.parent / "audit.toml", workers=workers, progress=told)
+        result = with_report(result, ("html", "json"), told)
     screens.show(result)
 
 
@@ -248,11 +249,48 @@ def run(
 ) -> None:
     """Run an audit.toml: cohort, scores, audit, rulers, report."""
     from segaudit.cli import screens
-    from segaudit.lines import run_plan
+    from segaudit.lines import run_plan, with_report
 
     with screens.progress() as told:
         result = run_plan(plan, out, workers=workers, progress=told)
+        result = with_report(result, ("html", "json"), told)
     screens.show(result, as_json=as_json)
+
+
+@app.command()
+def report(
+    run: Annotated[Path, typer.Argument(help="Audited run directory.")],
+    formats: Annotated[str, typer.Option("--formats", help="html, latex, json, pdf; by commas.")] = "html,latex,json",
+    *,
+    show_cases: Annotated[bool, typer.Option("--show-cases", help="Name cases beside their groups.")] = False,
+) -> None:
+    """Write the report of an audited run: a page, LaTeX tables and figures, JSON, PDF."""
+    from segaudit.lines import report_run
+
+    names = [name.strip() for name in formats.split(",") if name.strip()]
+    for path in report_run(run, names, show_cases=show_cases):
+        if path.suffix in (".html", ".tex", ".json", ".pdf") and path.parent == run:
+            typer.echo(path)
+
+
+@app.command()
+def gate(
+    run: Annotated[Path, typer.Argument(help="Audited run directory.")],
+    limits: Annotated[Path, typer.Option("--limits", help="limits.toml")],
+    junit: Annotated[Path | None, typer.Option("--junit", help="JUnit XML to write.")] = None,
+    markdown: Annotated[Path | None, typer.Option("--markdown", help="Markdown summary to write.")] = None,
+) -> None:
+    """Check a run against declared limits. Exit 0 pass, 1 a limit broken, 2 bad input, 3 not enough evidence."""
+    from segaudit.lines import gate_run
+    from segaudit.store import atomic
+
+    found = gate_run(run, limits)
+    for path, text in ((junit, found.junit()), (markdown, found.markdown())):
+        if path is not None:
+            with atomic(path) as temporary:
+                temporary.write_text(text, encoding="utf-8")
+    typer.echo(str(found))
+    raise typer.Exit(found.exit_code)
 
 
 @app.command()

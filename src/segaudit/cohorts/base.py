@@ -66,6 +66,10 @@ class Cohort:
     missing : DataFrame
         case, attribute, raw, reason: one row a missing or top-coded attribute.
     findings : tuple of Finding
+    models, rulers : tuple of str
+        Mask sets in either role, as far as declared.
+    images : mapping of case to path
+        Images that outlines may be drawn on.
     """
 
     name: str
@@ -76,6 +80,9 @@ class Cohort:
     excluded: pd.DataFrame = field(default_factory=lambda: pd.DataFrame(columns=["case", "rule", "reason"]))
     missing: pd.DataFrame = field(default_factory=lambda: pd.DataFrame(columns=["case", "attribute", "raw", "reason"]))
     findings: tuple[Finding, ...] = ()
+    models: tuple[str, ...] = ()
+    rulers: tuple[str, ...] = ()
+    images: Mapping[str, str] = field(default_factory=dict)
 
     def check(self) -> list[Finding]:
         """Return every finding on the cohort, errors first: those of its reading, and what its tables show."""

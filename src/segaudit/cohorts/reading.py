@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
@@ -157,8 +158,11 @@ def read_cohort(path: str | PathLike[str]) -> Cohort:
     ]
     if file.excluded is not None:
         exclude += _attempt(faults, partial(_excluded, _at(home, file.excluded))) or []
+    images = None
+    if file.images is not None:
+        images = _attempt(faults, partial(discover_masks, _at(home, file.images), within=home))
     raise_errors(faults)
-    return make_cohort(
+    cohort = make_cohort(
         file.name or path.resolve().parent.name or "cohort",
         [mask_set for mask_set in sets if mask_set is not None],
         participants,
@@ -166,6 +170,13 @@ def read_cohort(path: str | PathLike[str]) -> Cohort:
         labels=labels,
         exclude=exclude,
     )
+    found = {} if images is None else dict(zip(images["case"].map(_without_channel), images["path"], strict=True))
+    return replace(cohort, models=tuple(file.models), rulers=tuple(file.rulers), images=found)
+
+
+def _without_channel(case: str) -> str:
+    """Return the case of an image, without nnU-Net's channel suffix."""
+    return re.sub(r"_\d{4}$", "", case)
 
 
 def _attempt(faults: list[Finding], step: Callable[[], T]) -> T | None:

@@ -93,6 +93,9 @@ class CohortFile(Strict):
     labels: LabelTable = {}
     labels_from: Text | None = None
     mask_sets: list[MaskSetEntry] = []
+    models: list[Text] = []
+    rulers: list[Text] = []
+    images: Text | None = None
     exclude: list[ExcludeEntry] = []
     excluded: Text | None = None
 
@@ -111,6 +114,13 @@ class CohortFile(Strict):
         if "macro" in labels:
             raise ValueError("'macro' cannot name a label: it is the mean over the labels")
         return labels
+
+    @model_validator(mode="after")
+    def _roles_are_known(self) -> CohortFile:
+        unknown = sorted({*self.models, *self.rulers} - {entry.name for entry in self.mask_sets})
+        if unknown:
+            raise ValueError(f"'{unknown[0]}' in models or rulers is no mask set")
+        return self
 
     @model_validator(mode="after")
     def _fits_together(self) -> CohortFile:

@@ -49,6 +49,9 @@ class CohortDocument(Strict):
     labels: dict[str, list[int]]
     attributes: list[AttributeRecord]
     mask_sets: list[MaskSetRecord]
+    models: list[str] = []
+    rulers: list[str] = []
+    images: dict[str, str] = {}
     findings: list[FindingRecord] = []
 
 

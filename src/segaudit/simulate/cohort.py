@@ -115,7 +115,7 @@ def simulate_cohort(
     _write(folder / "participants.tsv", "".join("\t".join(row) + "\n" for row in rows))
     _write(folder / "truth.json", json.dumps(planted, indent=2) + "\n")
     _write(folder / "audit.toml", _plan_toml([EXPERT.name, *rulers]))
-    _write(folder / "cohort.toml", _cohort_toml(makers))
+    _write(folder / "cohort.toml", _cohort_toml(makers, images=images))
     return folder / "cohort.toml"
 
 
@@ -169,7 +169,7 @@ def _summary(dice: NDArray[np.float64], bands: NDArray[np.int64]) -> dict[str, A
     }
 
 
-def _cohort_toml(makers: Sequence[Maker]) -> str:
+def _cohort_toml(makers: Sequence[Maker], *, images: bool) -> str:
     labels = "\n".join(f"{name} = {code}" for name, code in LABELS.items())
     sets = "\n".join(
         f"[[mask_sets]]\nname = {_quoted(maker.name)}\nfolder = {_quoted(maker.name)}\nkind = {_quoted(maker.kind)}\n"
@@ -179,6 +179,9 @@ def _cohort_toml(makers: Sequence[Maker]) -> str:
     )
     return f"""\
 name = "simulated cohort"
+models = ["{MODEL.name}"]
+rulers = {_quoted([maker.name for maker in makers if maker.name != MODEL.name])}
+{'images = "images"' if images else ""}
 
 [participants]
 file = "participants.tsv"
