@@ -295,8 +295,8 @@ def run_plan(
         return audit_scores(scores, cohort, plan, versus, out=folder, files=files, progress=progress)
     toml = home / str(file.cohort)
     cohort = read_cohort(toml)
-    # a plan that does not fit the cohort stops before the scoring
-    plan.resolved(cohort.cases)
+    # a plan that does not fit the cohort stops before the scoring, and is declared with the levels it found
+    plan = plan.resolved(cohort.cases)
     versus.of(roles(cohort, file.models or (), file.rulers or ())[1])
     _check_second(versus, cohort)
     used = workers or file.workers
