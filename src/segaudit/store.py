@@ -47,6 +47,20 @@ class RunDirectory:
             fix = "give the directory that `segaudit score` or `segaudit audit` wrote."
             raise AuditError(Finding("RUN_MISSING", f"there is no run directory {path}.", str(path), fix))
 
+    def told(self, path: Path) -> str:
+        """Return a path as the run records it: one given from the working directory is told from the run directory.
+
+        So the run is found to match, and its masks are found, wherever a later command starts.
+        """
+        if path.is_absolute():
+            return str(path)
+        return os.path.relpath(path.parent.resolve() / path.name, self.path.resolve())
+
+    def found(self, told: str) -> Path:
+        """Return where a recorded path lies."""
+        path = Path(told)
+        return path if path.is_absolute() else Path(os.path.normpath(self.path.resolve() / path))
+
     def has(self, name: str) -> bool:
         """Return whether a file of this name is there."""
         return (self.path / name).is_file()
@@ -119,25 +133,24 @@ class RunDirectory:
             return []
         return [Step(**{**step, "inputs": tuple(Input(**i) for i in step["inputs"])}) for step in self.read_json(STEPS)]
 
-    def record(self, step: Step, outputs: list[str]) -> None:
-        """Record a step with the digests of what it wrote; an earlier one of its verb goes, with what followed it."""
+    def record(self, step: Step, outputs: list[str], *, first: bool = False) -> None:
+        """Record a step with the digests of what it wrote.
+
+        An earlier step of its verb goes with all that followed it, and so do their files: they no longer follow from
+        what the run holds. A first step begins the run anew.
+        """
         written = {name: digest_file(self.path / name) for name in sorted(outputs)}
         done = replace(step, outputs=written, versions=versions())
-        before = []
-        for old in self.steps():
-            if old.verb == step.verb:
-                break
-            before.append(old)
-        self.write_json(STEPS, [asdict(s) for s in (*before, done)])
+        steps = self.steps()
+        kept = next((i for i, old in enumerate(steps) if first or old.verb == step.verb), len(steps))
+        self.write_json(STEPS, [asdict(s) for s in (*steps[:kept], done)])
+        stale = {name for old in steps[kept:] for name in old.outputs}
+        for name in sorted(stale - written.keys() - {name for old in steps[:kept] for name in old.outputs}):
+            if (self.path / name).resolve().is_relative_to(self.path.resolve()):  # steps.json may come from anywhere
+                (self.path / name).unlink(missing_ok=True)
 
-    def verify(self, base: Path | None = None) -> list[Finding]:
-        """Return what no longer matches: outputs changed or absent, inputs changed or absent, other versions.
-
-        Parameters
-        ----------
-        base : Path, optional
-            Folder that the relative input paths start from; the working directory by default.
-        """
+    def verify(self) -> list[Finding]:
+        """Return what no longer matches: outputs changed or absent, inputs changed or absent, other versions."""
         findings = [] if self.has(STEPS) else [Finding("RUN_NO_STEPS", f"{self.path} has no {STEPS}.", str(self.path))]
         now = versions()
         steps = self.steps()
@@ -145,7 +158,7 @@ class RunDirectory:
         for step in steps:
             own = {name: sha for name, sha in step.outputs.items() if last[name] == step.verb}
             files = [(self.path / name, sha, "OUTPUT", step.verb) for name, sha in own.items()]
-            files += [((base or Path()) / i.path, i.sha256, "INPUT", step.verb) for i in step.inputs]
+            files += [(self.found(i.path), i.sha256, "INPUT", step.verb) for i in step.inputs]
             findings += [finding for file in files if (finding := _changed(*file)) is not None]
             other = {k: (v, now.get(k)) for k, v in step.versions.items() if now.get(k) != v}
             if other:
