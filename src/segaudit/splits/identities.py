@@ -1,0 +1,134 @@
+"""What every split rests on: checked case and patient ids, one level a patient, a keyed order, digests."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Collection, Iterable, Mapping, Sequence
+
+import pandas as pd
+
+from segaudit.errors import Finding
+
+ALL = "(all)"
+MISSING = "(missing)"
+POOLED = "(pooled)"
+STRATUM = "(stratum)"
+CASES_TABLE = "cases table"
+_SHOWN = 5
+
+Level = str | None
+
+
+def listed(values: Iterable[str]) -> str:
+    """Return the first values in order, quoted, and how many more there are."""
+    ordered = sorted(values)
+    more = f" and {len(ordered) - _SHOWN} more" if len(ordered) > _SHOWN else ""
+    return ", ".join(f"'{value}'" for value in ordered[:_SHOWN]) + more
+
+
+def case_faults(cases: pd.DataFrame, where: str = CASES_TABLE) -> list[Finding]:
+    """Return what keeps a table of cases from being split: one finding a kind of fault.
+
+    Codes: COLUMN_MISSING, CASES_EMPTY, CASE_NULL, PATIENT_NULL, ID_NOT_TEXT, CASE_DUPLICATED, CASE_TWO_PATIENTS.
+    """
+    faults = column_faults(cases, ("case", "patient"), where)
+    if faults:
+        return faults
+    if not len(cases):
+        return [Finding("CASES_EMPTY", "there are no cases.", where, "check the filters before this step.")]
+    for name in ("case", "patient"):
+        faults += _id_faults(cases[name], name, where)
+    patients_of: dict[str, set[str]] = {}
+    rows_of: dict[str, int] = {}
+    for case, patient in zip(cases["case"].tolist(), cases["patient"].tolist(), strict=True):
+        if isinstance(case, str) and isinstance(patient, str):
+            patients_of.setdefault(case, set()).add(patient)
+            rows_of[case] = rows_of.get(case, 0) + 1
+    torn = {case for case, patients in patients_of.items() if len(patients) > 1}
+    doubled = {case for case, rows in rows_of.items() if rows > 1} - torn
+    if torn:
+        fact = f"{len(torn)} case(s) belong to two patients: {listed(torn)}."
+        faults.append(Finding("CASE_TWO_PATIENTS", fact, f"{where}, column patient", "mend the patient of the case."))
+    if doubled:
+        fact = f"{len(doubled)} case(s) stand in more than one row: {listed(doubled)}."
+        faults.append(Finding("CASE_DUPLICATED", fact, f"{where}, column case", "keep one row a case."))
+    return faults
+
+
+def _id_faults(ids: pd.Series, name: str, where: str) -> list[Finding]:
+    faults = []
+    values = ids.tolist()
+    rows = [row for row, value in enumerate(values, start=1) if pd.isna(value) or value == ""]
+    numbers = {str(value) for value in values if not pd.isna(value) and not isinstance(value, str)}
+    place = f"{where}, column {name}"
+    if rows:
+        fact = (
+            f"{len(rows)} row(s) have no {name}: row {', '.join(map(str, rows[:_SHOWN]))}{', ...' * (len(rows) > 5)}."
+        )
+        faults.append(Finding(f"{name.upper()}_NULL", fact, place, f"give each row its {name}, or exclude it."))
+    if numbers:
+        fact = f"{len(numbers)} {name} id(s) are not text: {listed(numbers)}."
+        faults.append(Finding("ID_NOT_TEXT", fact, place, "read the column as text, so that 007 stays 007."))
+    return faults
+
+
+def column_faults(table: pd.DataFrame, columns: Iterable[str], where: str = CASES_TABLE) -> list[Finding]:
+    """Return a COLUMN_MISSING finding for each column that the table lacks."""
+    known = ", ".join(map(str, table.columns)) or "none"
+    return [
+        Finding("COLUMN_MISSING", f"there is no column '{name}'.", where, f"columns: {known}.")
+        for name in columns
+        if name not in table.columns
+    ]
+
+
+def stranger_faults(splits: pd.DataFrame, cases: pd.DataFrame) -> list[Finding]:
+    """Return SPLIT_CASE_UNKNOWN when a split has cases that the cases table lacks."""
+    absent = set(splits["case"].tolist()) - set(cases["case"].tolist())
+    if not absent:
+        return []
+    fact = f"{len(absent)} case(s) of the split are not in the cases table: {listed(absent)}."
+    fix = "give the table that the split was made from."
+    return [Finding("SPLIT_CASE_UNKNOWN", fact, "splits table, column case", fix)]
+
+
+def levels(column: pd.Series) -> list[Level]:
+    """Return a column's values as text, None where there is none (null, or an empty text)."""
+    return [None if pd.isna(value) else str(value) or None for value in column.tolist()]
+
+
+def by_case(table: pd.DataFrame, columns: Sequence[str]) -> dict[str, tuple[Level, ...]]:
+    """Return the levels of the columns for each case, in sorted case order."""
+    rows = zip(table["case"].tolist(), *(levels(table[name]) for name in columns), strict=True)
+    return {row[0]: tuple(row[1:]) for row in sorted(rows, key=lambda row: row[0])}
+
+
+def first_known(
+    patient_of: Mapping[str, str], levels_of: Mapping[str, tuple[Level, ...]]
+) -> dict[str, tuple[Level, ...]]:
+    """Return each patient's levels: of each attribute that of the first case, in sorted order, which has one."""
+    known: dict[str, tuple[Level, ...]] = {}
+    for case in sorted(patient_of):
+        patient, own = patient_of[case], levels_of[case]
+        earlier = known.get(patient)
+        known[patient] = (
+            own if earlier is None else tuple(a if a is not None else b for a, b in zip(earlier, own, strict=True))
+        )
+    return known
+
+
+def patients_of(cases: pd.DataFrame) -> dict[str, str]:
+    """Return the patient of each case."""
+    return dict(zip(cases["case"].tolist(), cases["patient"].tolist(), strict=True))
+
+
+def keyed_order(ids: Collection[str], seed: int, purpose: str) -> list[str]:
+    """Return ids in the order of SHA-256 over purpose, seed and id: the same on every machine, for ever."""
+    prefix = f"{purpose}\0{seed}\0".encode()
+    return sorted(ids, key=lambda name: (hashlib.sha256(prefix + name.encode("utf-8", "surrogatepass")).digest(), name))
+
+
+def digest(rows: Iterable[Sequence[str]]) -> str:
+    """Return the SHA-256 of sorted rows, fields joined by a null character and rows by a line feed."""
+    lines = sorted("\0".join(row) for row in rows)
+    return hashlib.sha256("\n".join(lines).encode("utf-8", "surrogatepass")).hexdigest()
