@@ -6,7 +6,7 @@ import math
 import numpy as np
 import pytest
 
-from segaudit.metrics import METRICS, dice, hd95, measure, ndsc, value
+from segaudit.metrics import METRICS, dice, hd95, kernel, measure, ndsc, value
 
 LABEL = {"mask": (1,)}
 
@@ -84,6 +84,14 @@ TRUTH = [
 ]
 
 
+@pytest.fixture(params=["numpy"] if kernel.KERNEL is None else ["kernel", "numpy"])
+def way(request, monkeypatch):
+    """With the compiled kernel, where there is one, and without."""
+    if request.param == "numpy":
+        monkeypatch.setattr(kernel, "KERNEL", None)
+
+
+@pytest.mark.usefixtures("way")
 @pytest.mark.parametrize("row", TRUTH, ids=[row[-1] for row in TRUTH])
 def test_metrics__small_masks(row):
     prediction, reference, spacing, right_dice, right_hd95, right_counts, _ = row
@@ -144,6 +152,7 @@ def _trap_values(case):
     return space["P"], space["R"], tuple(case["spacing"])
 
 
+@pytest.mark.usefixtures("way")
 def test_metrics__known_traps(shared):
     cases = [case for case in json.loads((shared / "traps.json").read_text()) if case["kind"] == "arrays"]
     assert cases

@@ -1,0 +1,156 @@
+"""Time of Dice and HD95 of every label of a case: compiled, with NumPy alone and, if it is there, by surface-distance.
+
+    python benchmarks/scoring.py [--repeats 9] [--no-peer] [--json FILE]
+
+The volumes are made here, in the geometry of two spine protocols: A is (17, 512, 512) at 4 / 0.43 / 0.43 mm, B is
+(320, 320, 15) at 0.69 / 0.69 / 3.3 mm; seven vertebral bodies and six discs, axes in file order (the first is the
+fastest in memory). Beside them stand cases made to be hard. Times are CPU times of one thread, medians; the last line
+says what two threads give, in wall time.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import statistics
+import time
+import warnings
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+
+import numpy as np
+
+from segaudit.metrics import kernel, measure
+
+LABELS = {"body": (1,), "disc": (2,)}
+
+
+def spine(shape, spacing, rng, wobble_mm):
+    """A column of seven bodies with six discs between them, each a rounded box, moved and scaled at random."""
+    axes = [(np.arange(n) - (n - 1) / 2) * step for n, step in zip(shape, spacing, strict=True)]
+    side = int(np.argmax(spacing))
+    tall = max({0, 1, 2} - {side})
+    deep = 3 - side - tall
+    image = np.zeros(shape, np.uint8, order="F")
+    for k in range(13):
+        body = k % 2 == 0
+        half = {side: 21 if body else 19, deep: 14 if body else 13, tall: 9.5 if body else 4.0}
+        centre = {side: 0.0, deep: 6 * np.sin(k / 3), tall: (k - 6) * 13.2}
+        norm = 0
+        for axis in range(3):
+            at = (axes[axis] - centre[axis] - rng.normal(0, wobble_mm)) / (half[axis] + rng.normal(0, wobble_mm))
+            norm = norm + (np.abs(at) ** 4).reshape([-1 if a == axis else 1 for a in range(3)])
+        image[norm < 1] = 1 if body else 2
+    return image
+
+
+def organs(shape, rng, shift):
+    """Two large ellipsoids, as in a CT of the abdomen."""
+    grid = np.ogrid[tuple(slice(0, n) for n in shape)]
+    image = np.zeros(shape, np.uint8, order="F")
+    for label, (centre, radius) in enumerate((((0.4, 0.4, 0.5), 0.22), ((0.62, 0.6, 0.5), 0.14)), start=1):
+        along = zip(grid, shape, centre, shift, strict=True)
+        image[sum(((g - n * c - s) / (n * radius)) ** 2 for g, n, c, s in along) < 1 + rng.normal(0, 0.01)] = label
+    return image
+
+
+def cases_to_run():
+    rng = np.random.default_rng(7)
+    a, b = ((17, 512, 512), (4.0, 0.43, 0.43)), ((320, 320, 15), (0.69, 0.69, 3.3))
+    reference_a, reference_b = spine(*a, rng, 0), spine(*b, rng, 0)
+    for name, wobble in (("", 0.7), (" rougher", 1.6)):
+        yield f"A{name}", spine(*a, rng, wobble), reference_a, a[1]
+        yield f"B{name}", spine(*b, rng, wobble), reference_b, b[1]
+    yield "A rolled by 100 voxels", np.asfortranarray(np.roll(spine(*a, rng, 0.7), 100, axis=2)), reference_a, a[1]
+    far = spine(*a, rng, 0.7)
+    far[0, 0, 0], far[16, 511, 511] = 1, 2
+    yield "A one far voxel per label", far, reference_a, a[1]
+    noise = np.asfortranarray(rng.integers(0, 3, (2, *a[0]), dtype=np.uint8).transpose(1, 2, 3, 0))
+    yield "A noise", noise[..., 0], noise[..., 1], a[1]
+    ct = (256, 256, 200)
+    yield "CT 256x256x200", organs(ct, rng, (1, 2, 1)), organs(ct, rng, (0, 0, 0)), (0.8, 0.8, 1.5)
+    corner = np.asfortranarray(np.roll(organs(ct, rng, (0, 0, 0)), (-40, 60, 60), (0, 1, 2)))
+    yield "CT far away", corner, organs(ct, rng, (0, 0, 0)), (0.8, 0.8, 1.5)
+
+
+def by_numpy(prediction, reference, spacing):
+    known, kernel.KERNEL = kernel.KERNEL, None
+    try:
+        return ours(prediction, reference, spacing)
+    finally:
+        kernel.KERNEL = known
+
+
+def ours(prediction, reference, spacing):
+    found = measure(prediction, reference, LABELS, LABELS, spacing, components=False)
+    return [(2 * m.counts.tp / (m.counts.prediction + m.counts.reference), m.hd95) for m in found.values()]
+
+
+def by_peer(peer, prediction, reference, spacing):
+    values = []
+    for (value,) in LABELS.values():
+        p, r = prediction == value, reference == value
+        dice = peer.compute_dice_coefficient(r, p)
+        values.append((dice, peer.compute_robust_hausdorff(peer.compute_surface_distances(r, p, spacing), 95)))
+    return values
+
+
+def milliseconds(function, *args, repeats):
+    times, values = [], None
+    for _ in range(repeats):
+        start = time.thread_time()
+        values = function(*args)
+        times.append(1e3 * (time.thread_time() - start))
+    return statistics.median(times), values
+
+
+def threads(prediction, reference, spacing, n_cases=60):
+    """Cases a second on two threads over those on one."""
+    seconds = []
+    for workers in (1, 2):
+        with ThreadPoolExecutor(workers) as pool:
+            start = time.perf_counter()
+            list(pool.map(lambda _: ours(prediction, reference, spacing), range(n_cases)))
+            seconds.append(time.perf_counter() - start)
+    return seconds[0] / seconds[1]
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--repeats", type=int, default=9)
+    parser.add_argument("--no-peer", action="store_true")
+    parser.add_argument("--json", type=Path)
+    options = parser.parse_args()
+    try:
+        warnings.simplefilter("ignore", DeprecationWarning)
+        from surface_distance import metrics as peer
+    except ImportError:
+        peer = None
+    if options.no_peer:
+        peer = None
+    ways = {"kernel": ours, "numpy": by_numpy} if kernel.KERNEL else {"numpy": by_numpy}
+    rows = []
+    for name, *case in cases_to_run():
+        row = {"case": name}
+        for way, function in ways.items():
+            row[way], values = milliseconds(function, *case, repeats=options.repeats if way == "kernel" else 3)
+            row[f"{way}_values"] = values
+        if peer:
+            row["peer"], row["peer_values"] = milliseconds(by_peer, peer, *case, repeats=1 if row["numpy"] > 500 else 3)
+            fastest = row[next(iter(ways))]
+            row["times_faster"] = row["peer"] / fastest
+        rows.append(row)
+        print(f"{name:28s}", *(f"{w} {row[w]:9.2f} ms" for w in (*ways, "peer") if w in row), end="")
+        print(f"  x{row['times_faster']:.1f}" if peer else "")
+        for way in (*ways, "peer"):
+            if way in row:
+                print(f"    {way:8s}", *(f"Dice {d:.6f} HD95 {h:.9f}" for d, h in row[f"{way}_values"]))
+    if "kernel" in ways:
+        name, *case = next(cases_to_run())
+        print(f"two threads over one, {name}: {threads(*case):.2f}")
+    if options.json:
+        options.json.write_text(json.dumps(rows, indent=1))
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,103 @@
+"""Label arrays renumbered: every value that matters gets a code, by lookup, so that no value wraps."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from segaudit.metrics import kernel
+from segaudit.metrics.base import LabelArray, Mask
+
+Labels = Mapping[str, tuple[int, ...]]
+Codes = NDArray[np.uint8] | NDArray[np.uint16]
+Box = tuple[slice, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Side:
+    """One of the two label arrays of a case, and how it is read.
+
+    Attributes
+    ----------
+    voxels : numpy.ndarray of uint8 or uint16
+        What lies at each voxel.
+    table : numpy.ndarray
+        The code of everything that may lie there; 0 is in no label.
+    members : numpy.ndarray of bool
+        Which labels (columns, in the order of the labels) each code (rows) belongs to.
+    ignore : int
+        The code of ignored voxels, which is in no label; -1 where there is none.
+    """
+
+    voxels: Codes
+    table: Codes
+    members: Mask
+    ignore: int = -1
+
+    def codes(self, box: Box = ()) -> Codes:
+        """Return the codes of the voxels in a box."""
+        found: Codes = self.table[self.voxels[box]]
+        return found
+
+
+@dataclass(frozen=True, slots=True)
+class Found:
+    """What one pass over a case finds.
+
+    Attributes
+    ----------
+    confusion : numpy.ndarray of int64
+        Voxels of each pair of codes (prediction by reference), those without any label left out.
+    ignored : int
+        Voxels ignored.
+    boxes : list of tuple of slice
+        Where each label lies on either side.
+    hd95 : list of float
+        In mm, of each label that is on both sides.
+    """
+
+    confusion: NDArray[np.int64]
+    ignored: int
+    boxes: list[Box]
+    hd95: list[float]
+
+
+def side(array: LabelArray, labels: Labels, ignore: int | None = None) -> Side:
+    """Return a label array as a Side. A value that is ignored is in no label, whatever the labels say."""
+    values = sorted(
+        {value for label in labels.values() for value in label} | ({ignore} if ignore is not None else set())
+    )
+    members = np.zeros((len(values) + 1, len(labels)), bool)
+    for column, label in enumerate(labels.values()):
+        members[[values.index(value) + 1 for value in label if value != ignore], column] = True
+    reach = np.iinfo(array.dtype.name if array.dtype.kind != "b" else "uint8")
+    codes = {value: code for code, value in enumerate(values, start=1) if reach.min <= value <= reach.max}
+    width = np.dtype(np.uint8 if len(values) < 256 else np.uint16)
+    ignored = codes.get(ignore, -1) if ignore is not None else -1
+    if array.dtype.itemsize == 1:
+        table = np.zeros(256, width)
+        for value, code in codes.items():
+            table[value % 256] = code  # a negative value lies at its two's complement
+        return Side(array.view(np.uint8), table, members, ignored)
+    # Wider arrays are renumbered once, and then read as they are.
+    table = np.zeros(2 ** (8 * width.itemsize), width)
+    table[: len(members)] = np.arange(len(members))
+    return Side(renumbered(array, codes, width), table, members, ignored)
+
+
+def renumbered(array: LabelArray, codes: dict[int, int], width: np.dtype[Any]) -> Codes:
+    """Return the code of every voxel of an array of two, four or eight bytes a voxel; codes are in order of value."""
+    array = array.astype(array.dtype.newbyteorder("="), copy=False)  # type: ignore[assignment]
+    known, numbers = np.array(list(codes), array.dtype), np.array(list(codes.values()), width)
+    found: Codes = np.zeros_like(array, width, subok=False)
+    if kernel.KERNEL is not None and width.itemsize == 1 and array.flags.forc:
+        flat = (array.T, found.T) if array.flags.fnc else (array, found)
+        kernel.KERNEL.renumber(flat[0], known, numbers, flat[1])
+    elif codes:
+        place = np.minimum(np.searchsorted(known, array), len(known) - 1)
+        np.copyto(found, numbers[place], where=known[place] == array)
+    return found
