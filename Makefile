@@ -5,7 +5,7 @@ DEMO := segaudit-demo
 
 .PHONY: demo test lint install install-test bench clean
 
-$(VENV)/.installed: pyproject.toml
+$(VENV)/.installed: pyproject.toml setup.py src/segaudit/metrics/_kernel.c
 	$(PYTHON) -c 'import sys; sys.exit(0 if sys.version_info >= (3, 11) else "segaudit needs Python 3.11 or later: make PYTHON=python3.11")'
 	test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check -e .

@@ -33,6 +33,8 @@ ORDER = [
     "runs",
     "reports",
     "gates",
+    "explain",
+    "preparations",
     "lines",
     "study",
     "cli",

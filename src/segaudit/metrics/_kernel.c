@@ -498,7 +498,7 @@ typedef struct {
 } Search;
 
 /* The squared distance within which `needed` area of some corners lies: `least` if that is enough, else exact. Negative
- * without memory. Seeks within `guess` first; keeps of the corners only those it did not reach. */
+ * without memory. Seeks within `guess` first; the corners are overwritten. */
 static double quantile(const Case *c, const Grid *g, const Search *s, Corner *corners, int64_t n, double needed,
                        double guess, double least) {
     Reached *reached = malloc((size_t)n * sizeof(Reached));
