@@ -10,6 +10,7 @@ SRC = Path(__file__).parents[1] / "src" / "segaudit"
 # A module may import only from lines above it (or, in a folder, from its own folder).
 ORDER = [
     "errors",
+    "files",
     "registry",
     "tables",
     "sheets",
@@ -36,11 +37,13 @@ ORDER = [
     "explain",
     "preparations",
     "lines",
+    "publications",
     "study",
     "cli",
 ]
 STUDY_MAY_IMPORT = {
     "errors",
+    "files",
     "registry",
     "tables",
     "sheets",

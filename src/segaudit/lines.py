@@ -4,32 +4,39 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import nullcontext
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
-import pandas as pd
-
 from segaudit.audits import Audit, Plan, audit, plan_of
 from segaudit.cohorts import Cohort, MaskSet, discover_masks, make_cohort, read_cohort
 from segaudit.config.base import read_toml
-from segaudit.config.limits import Limits
 from segaudit.config.plan import PlanFile
 from segaudit.errors import AuditError, Finding, did_you_mean, raise_errors
-from segaudit.gates import Gate, gate
 from segaudit.groupings import Grouping, parse_all
 from segaudit.participants import Participants, join_participants, read_participants
 from segaudit.provenance import Step
 from segaudit.rulers import RulerComparison, compare_rulers
 from segaudit.runs import read_audit, read_cohort_of, read_scores_of, write_audit, write_scores
-from segaudit.scores import Scores, merge, read_score_table, read_summary, score
-from segaudit.store import RunDirectory
-from segaudit.tables import DISPARITIES, GROUPS, RULERS
+from segaudit.scores import (
+    LEDGER,
+    Scores,
+    checked_request,
+    cluster,
+    merge,
+    read_score_table,
+    read_summary,
+    remove_ledger,
+    score,
+)
+from segaudit.store import RunDirectory, check_writable
 
 Progress = Callable[[str, int, int], None]
+_WAITING = "waiting for another process"
 
 
-def _silent(_what: str, _done: int, _total: int) -> None:
+def silent(_what: str, _done: int, _total: int) -> None:
     return
 
 
@@ -69,6 +76,28 @@ class Versus:
 
 
 @dataclass(frozen=True)
+class Means:
+    """How masks are measured, as plain options give it.
+
+    Attributes
+    ----------
+    workers : int or None
+        Processes; all cores when None.
+    scheduler : str or None
+        Address of a Dask scheduler whose workers measure in place of own processes.
+    fresh : bool
+        Whether the ledger of the run directory is begun anew.
+    keep_going : bool
+        Whether cases that cannot be measured are not_scored in place of errors.
+    """
+
+    workers: int | None = None
+    scheduler: str | None = None
+    fresh: bool = False
+    keep_going: bool = False
+
+
+@dataclass(frozen=True)
 class Result:
     """What a command has to show: the audit, the rulers compared, and where the run was written."""
 
@@ -84,6 +113,10 @@ def cohort_of_folders(
 ) -> Cohort:
     """Return the cohort of plain options: a folder of predictions, folders of references, a participants table."""
     findings: list[Finding] = []
+    if model in references:
+        findings.append(
+            Finding("NAME_TWICE", f"'{model}' names the model and a ruler.", "--model, --ref", "rename one.")
+        )
     sets = []
     for name, folder in {model: prediction, **references}.items():
         try:
@@ -115,29 +148,40 @@ def score_line(
     models: Sequence[str] = (),
     rulers: Sequence[str] = (),
     metrics: Sequence[str],
-    workers: int | None = None,
+    means: Means = Means(),
     files: Sequence[Path] = (),
     plan: Plan | None = None,
-    progress: Progress = _silent,
+    progress: Progress = silent,
 ) -> Scores:
-    """Score a cohort and write the run directory; nothing is written when the masks have errors.
+    """Score a cohort and write the run directory; when masks have errors, only the ledger of what was measured is kept.
 
     A plan that is declared beforehand is recorded as the first step.
     """
     chosen, against = roles(cohort, models, rulers)
-    scores = score(
-        cohort,
-        models=chosen,
-        rulers=against,
-        metrics=metrics,
-        workers=workers,
-        progress=lambda done, total: progress("scoring", done, total),
-    )
+    checked_request(cohort, chosen, against, metrics)
+    check_writable(out)
     run = RunDirectory(out, create=True)
-    if plan is not None:
-        record_plan(run, plan)
-    options = {"models": chosen, "rulers": against, "metrics": list(metrics)}
-    write_scores(run, scores, cohort, options, files)
+    with (
+        run.alone(lambda: progress(_WAITING, 0, 1)),
+        cluster(means.scheduler) if means.scheduler is not None else nullcontext() as executor,
+    ):
+        if means.fresh:
+            remove_ledger(out / LEDGER)
+        scores = score(
+            cohort,
+            models=chosen,
+            rulers=against,
+            metrics=metrics,
+            workers=means.workers,
+            executor=executor,
+            progress=lambda done, total: progress("scoring", done, total),
+            ledger=out / LEDGER,
+            keep_going=means.keep_going,
+        )
+        if plan is not None:
+            record_plan(run, plan)
+        options = {"models": chosen, "rulers": against, "metrics": list(metrics)}
+        write_scores(run, scores, cohort, options, {*files, *cohort.files})
     return scores
 
 
@@ -187,15 +231,18 @@ def audit_scores(
     out: Path | None = None,
     files: Sequence[Path] = (),
     workers: int | None = None,
-    progress: Progress = _silent,
+    progress: Progress = silent,
 ) -> Result:
     """Audit scores from tables, compare the other rulers with the trusted one, and write all to `out` if given."""
+    if out is not None:
+        check_writable(out)
     scores = scores.of(cohort.cases)
     result = _audited(scores, cohort, plan, versus, workers=workers, progress=progress)
     if out is not None:
         run = RunDirectory(out, create=True)
-        write_scores(run, scores, cohort, {"from": "score tables"}, files)
-        _write_result(run, result, versus, files)
+        with run.alone(lambda: progress(_WAITING, 0, 1)):
+            write_scores(run, scores, cohort, {"from": "score tables"}, files)
+            _write_result(run, result, versus, files)
     return replace(result, run=out)
 
 
@@ -212,6 +259,14 @@ def _audited(
         comparisons.append(compare_rulers(found, first, other, second=versus.second, workers=processes))
         progress("comparing rulers", i, len(against))
     return Result(found, comparisons)
+
+
+def check_two_rulers(scores: Scores) -> None:
+    """Raise RULERS_ONE when there is nothing to compare."""
+    if len(scores.rulers) < 2:
+        fact = f"there is one ruler, '{scores.rulers[0]}': nothing to compare it with."
+        fix = "score against a second reference, or give --scores NAME=FILE twice."
+        raise AuditError(Finding("RULERS_ONE", fact, "rulers", fix))
 
 
 def _check_second(versus: Versus, cohort: Cohort) -> None:
@@ -234,19 +289,21 @@ def audit_run(
     *,
     files: Sequence[Path] = (),
     workers: int | None = None,
-    progress: Progress = _silent,
+    progress: Progress = silent,
 ) -> Result:
     """Audit the scores of a run directory."""
     run = RunDirectory(folder)
-    scores, cohort = read_scores_of(run), read_cohort_of(run)
-    result = _audited(scores, cohort, plan, versus, workers=workers, progress=progress)
-    _write_result(run, result, versus, files)
+    with run.alone(lambda: progress(_WAITING, 0, 1)):
+        scores, cohort = read_scores_of(run), read_cohort_of(run)
+        result = _audited(scores, cohort, plan, versus, workers=workers, progress=progress)
+        _write_result(run, result, versus, files)
     return replace(result, run=folder)
 
 
-def rulers_of_run(folder: Path, versus: Versus, *, workers: int | None = None, progress: Progress = _silent) -> Result:
+def rulers_of_run(folder: Path, versus: Versus, *, workers: int | None = None, progress: Progress = silent) -> Result:
     """Compare rulers of an audited run directory anew, by the plan it was audited by."""
     found, _ = read_audit(RunDirectory(folder))
+    check_two_rulers(found.scores)
     return audit_run(folder, found.plan, versus, workers=workers, progress=progress)
 
 
@@ -275,9 +332,7 @@ def plan_of_options(
     )
 
 
-def run_plan(
-    path: Path, out: Path | None = None, *, workers: int | None = None, progress: Progress = _silent
-) -> Result:
+def run_plan(path: Path, out: Path | None = None, *, means: Means = Means(), progress: Progress = silent) -> Result:
     """Run an audit.toml: cohort, scores, audit, rulers. The plan is fixed before a score is computed."""
     plan, file = plan_of_options(path, ())
     if file is None or (file.cohort is None) == (file.scores is None):
@@ -299,70 +354,21 @@ def run_plan(
     plan = plan.resolved(cohort.cases)
     versus.of(roles(cohort, file.models or (), file.rulers or ())[1])
     _check_second(versus, cohort)
-    used = workers or file.workers
+    means = replace(means, workers=means.workers or file.workers)
     score_line(
         cohort,
         folder,
         models=file.models or (),
         rulers=file.rulers or (),
         metrics=file.metrics,
-        workers=used,
-        files=[toml, path],
+        means=means,
+        files=[path],
         plan=plan,
         progress=progress,
     )
-    return audit_run(folder, plan, versus, files=[path], workers=used, progress=progress)
-
-
-def report_run(folder: Path, formats: Sequence[str], *, show_cases: bool = False) -> list[Path]:
-    """Write the report of an audited run directory into it, and record the step."""
-    from segaudit.reports import report
-
-    run = RunDirectory(folder)
-    found, comparisons = read_audit(run)
-    steps = run.steps()
-    read = {i.path: i for step in steps for i in step.inputs}
-    declared = [step.options.get("digest") for step in steps if step.verb == "plan"]
-    made = report(
-        found,
-        comparisons,
-        show_cases=show_cases,
-        inputs=tuple(read[path] for path in sorted(read)),
-        declared_first=found.plan.digest() in declared if declared else None,
-        images={case: Path(path) for case, path in found.cohort.images.items()} if found.cohort else None,
-    )
-    written = made.write(folder, formats)
-    names = [str(path.relative_to(folder)) for path in written]
-    run.record(Step("report", {"formats": list(formats), "show_cases": show_cases}), names)
-    return written
-
-
-def with_report(result: Result, formats: Sequence[str], progress: Progress = _silent) -> Result:
-    """Write the report of a result that has a run directory, and return the result with the report's page."""
-    if result.run is None:
-        return result
-    progress("writing the report", 0, 1)
-    written = report_run(result.run, formats)
-    progress("writing the report", 1, 1)
-    return replace(result, report=next(path for path in written if path.suffix == ".html"))
-
-
-def gate_run(folder: Path, limits: Path) -> Gate:
-    """Return whether an audited run directory keeps the limits of a limits.toml."""
-    run = RunDirectory(folder)
-    tables = {schema.name: run.read_table(schema) for schema in (GROUPS, DISPARITIES)}
-    if run.has(f"{RULERS.name}.csv"):
-        tables[RULERS.name] = run.read_table(RULERS)
-    return gate(tables, read_toml(limits, Limits))
+    return audit_run(folder, plan, versus, files=[path], workers=means.workers, progress=progress)
 
 
 def record_plan(run: RunDirectory, plan: Plan) -> None:
     """Record the plan as the first step of a run: what is declared stands before a score is seen."""
     run.record(Step("plan", {"plan": plan.as_json(), "digest": plan.digest()}, seed=plan.seed), [], first=True)
-
-
-def cases_table(cohort: Cohort) -> pd.DataFrame:
-    """Return how many cases each mask set covers."""
-    n = len(cohort.cases)
-    rows = [(s.name, s.kind, s.made_by, len(s.masks), n - len(s.masks)) for s in cohort.mask_sets.values()]
-    return pd.DataFrame(rows, columns=["mask_set", "kind", "made_by", "masks", "without"])

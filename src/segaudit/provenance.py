@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 import json
 import platform
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from importlib import metadata
 from pathlib import Path
@@ -19,7 +19,7 @@ _NAMED_PACKAGES = ("segaudit", "numpy", "scipy", "pandas", "nibabel")
 
 @dataclass(frozen=True)
 class Input:
-    """A file that a step read: its path as given, its digest and its size in bytes."""
+    """A file that a step read: its path as the run records it, its digest and its size in bytes."""
 
     path: str
     sha256: str
@@ -87,6 +87,19 @@ def digest_json(value: Any) -> str:
     return digest_bytes(json.dumps(value, sort_keys=True, separators=(",", ":"), allow_nan=False).encode())
 
 
-def inputs(paths: Iterable[Path]) -> tuple[Input, ...]:
-    """Return the inputs of a step, each with its digest, in the order of their paths."""
-    return tuple(Input(str(path), digest_file(path), path.stat().st_size) for path in sorted(set(paths)))
+def inputs(
+    paths: Iterable[Path], named: Callable[[Path], str] = str, known: Mapping[Path, tuple[str, int]] | None = None
+) -> tuple[Input, ...]:
+    """Return the inputs of a step, each with its digest, in the order of their paths.
+
+    Parameters
+    ----------
+    paths : iterable of Path
+    named : callable
+        How each is told.
+    known : mapping of Path to (str, int), optional
+        sha256 and size of files as they were when they were read.
+    """
+    done = known or {}
+    found = [(path, *(done.get(path) or (digest_file(path), path.stat().st_size))) for path in sorted(set(paths))]
+    return tuple(Input(named(path), sha256, size) for path, sha256, size in found)

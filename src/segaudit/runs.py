@@ -16,7 +16,7 @@ from segaudit.config.documents import AuditDocument, CohortDocument, FindingReco
 from segaudit.errors import Finding
 from segaudit.groupings import Grouping
 from segaudit.provenance import Step, inputs
-from segaudit.rulers import RulerComparison
+from segaudit.rulers import ModelComparison, RulerComparison, compare_models
 from segaudit.scores import Scores
 from segaudit.store import RunDirectory
 from segaudit.tables import (
@@ -27,9 +27,11 @@ from segaudit.tables import (
     FINDINGS,
     GROUPS,
     INDEPENDENCE,
+    MODELS,
     REGRESSION,
     RULERS,
     SCORES,
+    SENSITIVITY,
     SWEEPS,
     TESTS,
 )
@@ -44,17 +46,17 @@ def write_scores(
 ) -> None:
     """Write a cohort and its scores, and record the step `score` with every file that it read."""
     findings = [*cohort.findings, *scores.findings]
-    written = [
-        *run.write_json(COHORT, _cohort_document(cohort, findings)),
-        *run.write_frame("cases", cohort.cases),
-        *run.write_frame("missing", cohort.missing),
-        *run.write_frame("masks", _masks(cohort, run)),
-        *run.write_table(EXCLUDED, cohort.excluded),
-        *run.write_table(SCORES, scores.table),
-        *run.write_frame("loads", scores.loads),
-        *write_findings(run, findings),
-    ]
-    run.record(Step("score", dict(options), inputs({*files, *scores.inputs}, run.told)), written)
+    # first, for a file that has gone stops here, before anything is written
+    read = inputs({*files, *scores.inputs}, run.told, scores.digests)
+    with run.writing(Step("score", dict(options), read)) as stage:
+        stage.write_json(COHORT, _cohort_document(cohort, findings))
+        stage.write_frame("cases", cohort.cases)
+        stage.write_frame("missing", cohort.missing)
+        stage.write_frame("masks", _masks(cohort, run))
+        stage.write_table(EXCLUDED, cohort.excluded)
+        stage.write_table(SCORES, scores.table)
+        stage.write_frame("loads", scores.loads)
+        write_findings(stage, findings)
 
 
 def read_cohort_of(run: RunDirectory) -> Cohort:
@@ -102,14 +104,16 @@ def write_audit(
     files: Iterable[Path],
 ) -> None:
     """Write the result tables and audit.json, and record the step `audit` (with the rulers compared, if any)."""
-    written = [name for schema, table in audit.tables() for name in run.write_table(schema, table)]
-    if comparisons:
-        written += run.write_table(RULERS, pd.concat([c.table for c in comparisons], ignore_index=True))
-        written += run.write_table(INDEPENDENCE, pd.concat([c.independence for c in comparisons], ignore_index=True))
-    written += write_findings(run, _all_findings(audit, comparisons))
-    written += run.write_json(AUDIT, audit_document(audit, comparisons))
     seen = [run.path / f"{name}.csv" for name in ("scores", "cases") if run.has(f"{name}.csv")]
-    run.record(Step("audit", dict(options), inputs({*files, *seen}, run.told), seed=audit.plan.seed), written)
+    step = Step("audit", dict(options), inputs({*files, *seen}, run.told), seed=audit.plan.seed)
+    with run.writing(step) as stage:
+        for schema, table in audit.tables():
+            stage.write_table(schema, table)
+        if comparisons:
+            stage.write_table(RULERS, pd.concat([c.table for c in comparisons], ignore_index=True))
+            stage.write_table(INDEPENDENCE, pd.concat([c.independence for c in comparisons], ignore_index=True))
+        write_findings(stage, _all_findings(audit, comparisons))
+        stage.write_json(AUDIT, audit_document(audit, comparisons))
 
 
 def read_audit(run: RunDirectory) -> tuple[Audit, list[RulerComparison]]:
@@ -117,7 +121,7 @@ def read_audit(run: RunDirectory) -> tuple[Audit, list[RulerComparison]]:
     document = check(run.read_json(AUDIT), AuditDocument, str(run.path / AUDIT))
     cohort = read_cohort_of(run)
     plan = plan_from_json(document.plan)
-    schemas = (GROUPS, DISPARITIES, TESTS, SWEEPS, REGRESSION, COVERAGE, FAMILIES)
+    schemas = (GROUPS, DISPARITIES, TESTS, SWEEPS, REGRESSION, COVERAGE, FAMILIES, SENSITIVITY)
     tables = {schema.name: run.read_table(schema) for schema in schemas}
     findings = tuple(_finding(record) for record in document.findings)
     audit = Audit(plan, read_scores_of(run), cohort.cases, **tables, findings=findings, cohort=cohort)
@@ -130,6 +134,25 @@ def read_audit(run: RunDirectory) -> tuple[Audit, list[RulerComparison]]:
                 RulerComparison(c.trusted, c.other, chosen.reset_index(drop=True), own.reset_index(drop=True))
             )
     return audit, comparisons
+
+
+def models_of_run(folder: Path, baseline: str, other: str, ruler: str) -> ModelComparison:
+    """Compare two models of an audited run directory under one ruler, by the plan it was audited by."""
+    run = RunDirectory(folder)
+    found = compare_models(read_audit(run)[0], baseline, other, ruler)
+    write_models(run, found)
+    return found
+
+
+def write_models(run: RunDirectory, found: ModelComparison) -> None:
+    """Write models.csv, beside the models compared earlier in this run, and record the step `models`."""
+    kept = run.read_table(MODELS) if run.has(f"{MODELS.name}.csv") else MODELS.frame([])
+    key = ["ruler", "baseline", "other"]
+    same = (kept[key] == [found.ruler, found.baseline, found.other]).all(axis=1)
+    table = pd.concat([part for part in (kept[~same], found.table) if len(part)], ignore_index=True)
+    compared = table[key].drop_duplicates().to_dict("records")
+    seen = [run.path / f"{name}.csv" for name in ("scores", "tests")]
+    run.record(Step("models", {"compared": compared}, inputs(seen, run.told)), run.write_table(MODELS, table))
 
 
 def plan_from_json(value: Mapping[str, Any]) -> Plan:

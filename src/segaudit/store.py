@@ -5,12 +5,15 @@ from __future__ import annotations
 import errno
 import json
 import os
+import shutil
+import sys
 import tempfile
-from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+import time
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager, suppress
 from dataclasses import asdict, replace
 from pathlib import Path
-from typing import Any
+from typing import Any, BinaryIO
 
 import pandas as pd
 
@@ -19,6 +22,8 @@ from segaudit.provenance import Input, Step, digest_file, versions
 from segaudit.tables import SCHEMAS, Schema
 
 STEPS = "steps.json"
+_LOCK = ".lock"
+_LOCK_WAIT_S = 0.1
 
 
 class RunDirectory:
@@ -38,6 +43,7 @@ class RunDirectory:
 
     def __init__(self, path: Path, *, create: bool = False) -> None:
         self.path = path
+        self._made = create and not path.exists()
         if create:
             try:
                 path.mkdir(parents=True, exist_ok=True)
@@ -61,9 +67,71 @@ class RunDirectory:
         path = Path(told)
         return path if path.is_absolute() else Path(os.path.normpath(self.path.resolve() / path))
 
+    @contextmanager
+    def alone(self, waiting: Callable[[], None] = lambda: None) -> Iterator[None]:
+        """Hold the directory against other processes while it is worked in: a second one waits for the first to end.
+
+        The lock is the system's and ends with its process, however that ends. What a killed process left half-written
+        is removed. A file system without locks gives none: then one process at a time is the user's to see to.
+
+        Parameters
+        ----------
+        waiting : callable
+            Called once when another process holds the directory.
+        """
+        try:
+            lock = (self.path / _LOCK).open("a+b")
+        except OSError as error:
+            raise _unwritable(self.path / _LOCK, error) from None
+        with lock:
+            told = False
+            while not _locked(lock):
+                if not told:
+                    waiting()
+                    told = True
+                time.sleep(_LOCK_WAIT_S)
+            for left in self.path.glob(".*.part"):
+                if left.is_dir():
+                    shutil.rmtree(left, ignore_errors=True)
+                else:
+                    left.unlink(missing_ok=True)
+            yield
+
     def has(self, name: str) -> bool:
         """Return whether a file of this name is there."""
         return (self.path / name).is_file()
+
+    @contextmanager
+    def writing(self, step: Step, *, first: bool = False) -> Iterator[RunDirectory]:
+        """Give a directory to write a step's files to; they become the run's, and the step is recorded, all at once.
+
+        When the block or the disk fails, the run stays as it was.
+        """
+        try:
+            with tempfile.TemporaryDirectory(prefix=".", suffix=".part", dir=self.path) as folder:
+                stage = RunDirectory(Path(folder))
+                yield stage
+                names = sorted(path.name for path in stage.path.iterdir())
+                kept, stale = self._steps_with(
+                    step, {name: digest_file(stage.path / name) for name in names}, first=first
+                )
+                stage.write_json(STEPS, kept)
+                for name in (*names, STEPS):
+                    (stage.path / name).replace(self.path / name)
+            self._remove(stale)
+        except OSError as error:
+            self._unmake()
+            raise _unwritable(self.path, error) from None
+        except AuditError:
+            self._unmake()
+            raise
+
+    def _unmake(self) -> None:
+        """Remove the directory when this run made it and nothing came to lie in it."""
+        if self._made and {path.name for path in self.path.iterdir()} <= {_LOCK}:
+            with suppress(OSError):
+                (self.path / _LOCK).unlink(missing_ok=True)
+                self.path.rmdir()
 
     def write_table(self, schema: Schema, frame: pd.DataFrame) -> list[str]:
         """Write a table as CSV and as Parquet; return the file names."""
@@ -98,13 +166,18 @@ class RunDirectory:
                 if column.kind == "mixed" and column.name in frame:
                     frame[column.name] = _number_or_word(frame[column.name])
             return schema.frame(frame)
-        except (ValueError, pd.errors.ParserError) as error:
+        except (ValueError, OSError, pd.errors.ParserError) as error:
             fix = "run the step that writes it again."
             raise AuditError(Finding("RUN_TABLE_MALFORMED", f"{path.name}: {error}", str(path), fix)) from None
 
     def read_frame(self, name: str) -> pd.DataFrame:
         """Return a table without a schema of its own, with the types that it was written with."""
-        return pd.read_parquet(self._existing(f"{name}.parquet"))
+        path = self._existing(f"{name}.parquet")
+        try:
+            return pd.read_parquet(path)
+        except (ValueError, OSError) as error:
+            fix = "run the step that writes it again."
+            raise AuditError(Finding("RUN_TABLE_MALFORMED", f"{path.name}: {error}", str(path), fix)) from None
 
     def write_json(self, name: str, value: Any) -> list[str]:
         """Write a JSON document; return its file name."""
@@ -116,7 +189,7 @@ class RunDirectory:
         path = self._existing(name)
         try:
             return json.loads(path.read_bytes())
-        except ValueError as error:
+        except (ValueError, OSError, RecursionError) as error:
             fact = f"{name} is no valid JSON: {error}."
             raise AuditError(
                 Finding("RUN_JSON_MALFORMED", fact, str(path), "run the step that writes it again.")
@@ -131,7 +204,13 @@ class RunDirectory:
         """Return the recorded steps in order."""
         if not self.has(STEPS):
             return []
-        return [Step(**{**step, "inputs": tuple(Input(**i) for i in step["inputs"])}) for step in self.read_json(STEPS)]
+        try:
+            return [
+                Step(**{**step, "inputs": tuple(Input(**i) for i in step["inputs"])}) for step in self.read_json(STEPS)
+            ]
+        except (TypeError, KeyError) as error:
+            fact, where = f"{STEPS} is no list of steps: {error}.", str(self.path / STEPS)
+            raise AuditError(Finding("RUN_JSON_MALFORMED", fact, where, "run the steps again.")) from None
 
     def record(self, step: Step, outputs: list[str], *, first: bool = False) -> None:
         """Record a step with the digests of what it wrote.
@@ -140,12 +219,21 @@ class RunDirectory:
         what the run holds. A first step begins the run anew.
         """
         written = {name: digest_file(self.path / name) for name in sorted(outputs)}
+        kept, stale = self._steps_with(step, written, first=first)
+        self.write_json(STEPS, kept)
+        self._remove(stale)
+
+    def _steps_with(self, step: Step, written: dict[str, str], *, first: bool) -> tuple[list[dict[str, Any]], set[str]]:
+        """Return the steps with this one added, and the files that no step accounts for any more."""
         done = replace(step, outputs=written, versions=versions())
         steps = self.steps()
         kept = next((i for i, old in enumerate(steps) if first or old.verb == step.verb), len(steps))
-        self.write_json(STEPS, [asdict(s) for s in (*steps[:kept], done)])
         stale = {name for old in steps[kept:] for name in old.outputs}
-        for name in sorted(stale - written.keys() - {name for old in steps[:kept] for name in old.outputs}):
+        stale -= written.keys() | {name for old in steps[:kept] for name in old.outputs}
+        return [asdict(s) for s in (*steps[:kept], done)], stale
+
+    def _remove(self, stale: set[str]) -> None:
+        for name in sorted(stale):
             if (self.path / name).resolve().is_relative_to(self.path.resolve()):  # steps.json may come from anywhere
                 (self.path / name).unlink(missing_ok=True)
 
@@ -174,6 +262,23 @@ class RunDirectory:
         return path
 
 
+def _locked(file: BinaryIO) -> bool:
+    """Lock a file for this process; return False when another one holds it. Child processes inherit no such lock."""
+    try:
+        if sys.platform == "win32":
+            import msvcrt
+
+            file.seek(0)
+            msvcrt.locking(file.fileno(), msvcrt.LK_NBLCK, 1)
+        else:
+            import fcntl
+
+            fcntl.lockf(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except OSError as error:
+        return error.errno not in (errno.EACCES, errno.EAGAIN, errno.EDEADLK)
+    return True
+
+
 @contextmanager
 def atomic(path: Path) -> Iterator[Path]:
     """Give a temporary path beside `path`; rename it to `path` when the block ends well, else remove it.
@@ -197,6 +302,15 @@ def atomic(path: Path) -> Iterator[Path]:
         raise _unwritable(path, error) from None
     finally:
         temporary.unlink(missing_ok=True)
+
+
+def check_writable(path: Path) -> None:
+    """Raise RUN_UNWRITABLE when a run directory cannot be made or written there: asked before the work starts."""
+    existing = next((p for p in (path, *path.absolute().parents) if p.exists()), Path("/"))
+    if not existing.is_dir():
+        raise _unwritable(path, NotADirectoryError(errno.ENOTDIR, os.strerror(errno.ENOTDIR)))
+    if not os.access(existing, os.W_OK | os.X_OK):
+        raise _unwritable(path, PermissionError(errno.EACCES, os.strerror(errno.EACCES)))
 
 
 def _unwritable(path: Path, error: OSError) -> AuditError:

@@ -67,7 +67,7 @@ def _typed(values: pd.Series, kind: Kind) -> pd.Series:
         return pd.to_numeric(values).astype("float64")
     if kind == "count":
         return pd.to_numeric(values).astype("Int64")
-    return values.astype(object)
+    return values.astype(object).where(values.notna(), np.nan)
 
 
 def numbers(values: pd.Series) -> pd.Series:
@@ -183,6 +183,7 @@ TESTS = _schema(
     number("q_holm", "Holm-adjusted p within the family"),
     number("q_by", "Benjamini-Yekutieli-adjusted p within the family"),
     number("q_joint", "BH-adjusted p within the family joined over all rulers"),
+    number("q_wy", "Westfall-Young step-down adjusted p over all tests of the model under the ruler"),
 )
 SWEEPS = _schema(
     "sweeps",
@@ -235,12 +236,30 @@ FAMILIES = _schema(
     _MODEL,
     _RULER,
     text("family", "which tests are counted together"),
-    text("method", "bh, holm, by or raw"),
+    text("method", "bh, holm, by, raw or westfall_young"),
     count("n_planned", "size of the family: planned tests, degenerate ones included"),
     count("n_tested", "tests with a p value"),
-    count("n_rejected", "tests with an adjusted p value below alpha"),
+    count("n_rejected", "tests with an adjusted p value below alpha; empty where they could not be adjusted"),
     number("alpha", "level"),
     text("rejected_attributes", "groupings among the rejected tests"),
+    text("status", "ok, or undefined where the tests could not be adjusted"),
+    text("detail", "draws of a permutation, or why there is none"),
+)
+SENSITIVITY = _schema(
+    "sensitivity",
+    ("model", "ruler", "label", "metric", "grouping", "change"),
+    *_CELL,
+    _GROUPING,
+    text("change", "the choice that is made otherwise"),
+    number("p_before", "raw p of the audit; empty where the change is of no test"),
+    number("p_after", "raw p with the change"),
+    number("q_before", "adjusted p of the audit"),
+    number("q_after", "adjusted p with the change"),
+    text("verdict_before", "gap found, no gap shown or not tested; or what else the audit says"),
+    text("verdict_after", "the same with the change"),
+    text("changes", "yes where the two verdicts differ, else no; empty where the change could not be tried"),
+    text("detail", "what stands behind the change, in words"),
+    _STATUS,
 )
 RULERS = _schema(
     "rulers",
@@ -258,6 +277,26 @@ RULERS = _schema(
     number("low", "lower limit"),
     number("high", "upper limit"),
     number("p", "p value of the quantity's own test"),
+    text("status", "ok, saturated, too_few_patients, one_group, undefined or not_estimable"),
+    text("detail", "what stands behind the value, in words"),
+)
+MODELS = _schema(
+    "models",
+    ("ruler", "label", "metric", "grouping", "baseline", "other", "quantity"),
+    _RULER,
+    _LABEL,
+    _METRIC,
+    _GROUPING,
+    text("baseline", "the model that the other one is compared with"),
+    text("other", "the model compared with it"),
+    text("quantity", "what the row holds"),
+    Column("baseline_value", "mixed", "the quantity of the baseline"),
+    Column("other_value", "mixed", "the quantity of the other model"),
+    Column("value", "mixed", "the comparison; a word where the quantity is a verdict"),
+    number("low", "lower limit"),
+    number("high", "upper limit"),
+    number("p", "p value of the quantity's own test"),
+    number("q", "p adjusted over all rows of the comparison with this quantity; of amplification alone"),
     text("status", "ok, saturated, too_few_patients, one_group, undefined or not_estimable"),
     text("detail", "what stands behind the value, in words"),
 )
@@ -304,7 +343,9 @@ SCHEMAS: dict[str, Schema] = {
         REGRESSION,
         COVERAGE,
         FAMILIES,
+        SENSITIVITY,
         RULERS,
+        MODELS,
         INDEPENDENCE,
         FINDINGS,
         EXCLUDED,

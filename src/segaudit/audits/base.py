@@ -2,21 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from dataclasses import dataclass, field
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field, replace
 
 import pandas as pd
 
 from segaudit.audits.cells import cells, divide
 from segaudit.audits.compare import disparity_rows, sweep_rows, test_rows
 from segaudit.audits.describe import coverage_rows, group_rows
-from segaudit.audits.families import adjusted, family_rows
+from segaudit.audits.families import adjusted, family_rows, permuted, with_permuted
 from segaudit.audits.plan import Plan
 from segaudit.audits.regress import design, regression_rows
+from segaudit.audits.sensitivity import sensitivity
 from segaudit.cohorts import Cohort
-from segaudit.errors import AuditError, Finding
+from segaudit.errors import AuditError, Finding, raise_errors
 from segaudit.scores import Scores
-from segaudit.tables import COVERAGE, DISPARITIES, FAMILIES, GROUPS, REGRESSION, SWEEPS, TESTS, Schema
+from segaudit.tables import COVERAGE, DISPARITIES, FAMILIES, GROUPS, REGRESSION, SENSITIVITY, SWEEPS, TESTS, Schema
 
 Progress = Callable[[int, int], None]
 
@@ -32,7 +33,7 @@ class Audit:
     scores : Scores
     cases : DataFrame
         case, patient and the attributes, sorted by case.
-    groups, disparities, tests, sweeps, regression, coverage, families : DataFrame
+    groups, disparities, tests, sweeps, regression, coverage, families, sensitivity : DataFrame
         Every cell of the plan has its row; the columns stand in `segaudit.tables`.
     findings : tuple of Finding
     cohort : Cohort or None
@@ -48,6 +49,7 @@ class Audit:
     regression: pd.DataFrame
     coverage: pd.DataFrame
     families: pd.DataFrame
+    sensitivity: pd.DataFrame
     findings: tuple[Finding, ...] = ()
     cohort: Cohort | None = field(default=None, repr=False)
 
@@ -61,6 +63,7 @@ class Audit:
             (REGRESSION, self.regression),
             (COVERAGE, self.coverage),
             (FAMILIES, self.families),
+            (SENSITIVITY, self.sensitivity),
         ]
 
     def __str__(self) -> str:
@@ -102,8 +105,8 @@ def audit(
     Raises
     ------
     AuditError
-        UNKNOWN_ATTRIBUTE, GROUPING_NOT_NUMERIC, SCORES_NO_MATCH when no score belongs to a case of the cohort,
-        CASE_TWO_PATIENTS when scores and cohort disagree on a patient.
+        UNKNOWN_ATTRIBUTE, GROUPING_NOT_NUMERIC, CASE_DOUBLED, SCORES_NO_MATCH when no score belongs to a case of the
+        cohort, CASE_TWO_PATIENTS when scores and cohort disagree on a patient.
     """
     cases = _cases(scores, cohort)
     resolved = (plan or Plan()).resolved(cases)
@@ -124,7 +127,9 @@ def audit(
         if progress is not None:
             progress(i, len(found))
     tests = adjusted(TESTS.frame(rows["tests"]), resolved)
-    return Audit(
+    together = permuted(tests, found, divisions, resolved)
+    tests = with_permuted(tests, together)
+    result = Audit(
         resolved,
         scores,
         cases,
@@ -134,10 +139,12 @@ def audit(
         SWEEPS.frame(rows["sweeps"]),
         REGRESSION.frame(rows["ols"]),
         COVERAGE.frame(coverage_rows(divisions, cases, resolved)),
-        FAMILIES.frame(family_rows(tests, resolved)),
+        FAMILIES.frame(family_rows(tests, resolved, together)),
+        SENSITIVITY.frame([]),
         tuple(_findings(scores, cohort, cases, resolved)),
         cohort if isinstance(cohort, Cohort) else None,
     )
+    return replace(result, sensitivity=sensitivity(result))
 
 
 def _cases(scores: Scores, cohort: Cohort | pd.DataFrame | None) -> pd.DataFrame:
@@ -146,15 +153,31 @@ def _cases(scores: Scores, cohort: Cohort | pd.DataFrame | None) -> pd.DataFrame
         return scores.patients()
     cases = cohort.cases if isinstance(cohort, Cohort) else cohort
     cases = cases.sort_values("case", ignore_index=True)
-    known = set(cases["case"])
     own = scores.patients()
-    if not known & set(own["case"]):
+    raise_errors(_case_faults(own, cases))
+    if not set(cases["case"]) & set(own["case"]):
         scored, listed = own["case"].iloc[0], cases["case"].iloc[0]
         fact = f"no scored case (such as '{scored}') is a case of the participants (such as '{listed}')."
         raise AuditError(
             Finding("SCORES_NO_MATCH", fact, "scores, participants", "name the column that holds the cases: --key.")
         )
     return cases
+
+
+def _case_faults(own: pd.DataFrame, cases: pd.DataFrame) -> Iterator[Finding]:
+    doubled = cases["case"][cases["case"].duplicated()].unique()
+    if len(doubled):
+        fact = f"{len(doubled)} cases occur twice, such as '{doubled[0]}'."
+        yield Finding("CASE_DOUBLED", fact, "participants", "keep one row a case.")
+        return
+    if (own["case"] == own["patient"]).all():  # the scores name no patient
+        return
+    both = own.merge(cases[["case", "patient"]], on="case", suffixes=("", "_of_cohort"))
+    apart = both[both["patient"] != both["patient_of_cohort"].astype(str)]
+    if len(apart):
+        case, scored, listed = apart.iloc[0][["case", "patient", "patient_of_cohort"]]
+        fact = f"{len(apart)} cases have two patients, such as '{case}': '{scored}' and '{listed}'."
+        yield Finding("CASE_TWO_PATIENTS", fact, "scores, participants", "mend the one that is wrong.")
 
 
 def _findings(scores: Scores, cohort: Cohort | pd.DataFrame | None, cases: pd.DataFrame, plan: Plan) -> list[Finding]:

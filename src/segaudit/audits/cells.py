@@ -139,8 +139,9 @@ def cells(scores: Scores, cases: pd.DataFrame, plan: Plan) -> Iterator[Cell]:
     rows = table["case"].map(row_of).to_numpy(dtype=np.float64)
     tested = table["metric"].map({card.name: card.better != "neither" for card in METRICS}).to_numpy(dtype=bool)
     kept = table.assign(_row=rows)[tested & np.isfinite(rows)]
-    for key, part in kept[~kept["status"].isin(_ABSENT)].groupby(KEY, sort=False):
+    for key, rows_of_cell in kept.groupby(KEY, sort=False):
         card = METRICS[str(key[3])]
+        part = rows_of_cell[~rows_of_cell["status"].isin(_ABSENT)]  # a cell without a score keeps its rows
         values = counted(part["value"].to_numpy(dtype=np.float64), part["status"].to_numpy(dtype=object), card, plan)
         at = part["_row"].to_numpy().astype(np.intp)
         order = np.argsort(at, kind="stable")

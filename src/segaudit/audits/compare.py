@@ -29,7 +29,8 @@ def tested_groups(cell: Cell, division: Division, plan: Plan) -> list[Group]:
 
 def missing_status(cell: Cell, division: Division) -> str:
     """Return why fewer than two groups can be compared."""
-    return "one_group" if sum(group.n_patients > 0 for group in cell.groups(division)) < 2 else "too_few_patients"
+    present = sum(group.n_patients > 0 for group in cell.groups(division))
+    return ("undefined", "one_group")[present] if present < 2 else "too_few_patients"
 
 
 def test_rows(cell: Cell, division: Division, plan: Plan) -> Iterator[Row]:
@@ -45,16 +46,15 @@ def test_rows(cell: Cell, division: Division, plan: Plan) -> Iterator[Row]:
         name = "mann_whitney" if planned == 2 else "kruskal_wallis"
         yield {**_blank_test(base, name), "status": missing_status(cell, division)}
         return
-    rng = generator(plan, *cell.key, division.grouping.name, "tests")
+    rng = omnibus_generator(cell, division, plan)
     units = [group.patient_means() for group in groups]
     sizes = {"n_cases": sum(g.values.size for g in groups), "n_patients": sum(g.n_patients for g in groups)}
+    found = omnibus(units, rng)
     if len(groups) == 2:
         reference, group = groups
-        found = tests.mann_whitney(units[1], units[0], rng=rng)
         limits = effects.rank_biserial_interval(found.effect, units[1].size, units[0].size, plan.level)
         named = {"group": group.name, "reference_group": reference.name}
     else:
-        found = tests.kruskal_wallis(units, rng=rng)
         limits = effects.epsilon_squared_interval(units, plan.level, min(plan.resamples, _SHUFFLES), rng)
         named = {}
     yield {
@@ -73,6 +73,16 @@ def test_rows(cell: Cell, division: Division, plan: Plan) -> Iterator[Row]:
     }
     if len(groups) > 2:
         yield from _dunn_rows(base, groups, units)
+
+
+def omnibus_generator(cell: Cell, division: Division, plan: Plan) -> np.random.Generator:
+    """Return the generator of the omnibus test of a cell and grouping."""
+    return generator(plan, *cell.key, division.grouping.name, "tests")
+
+
+def omnibus(units: list[Floats], rng: np.random.Generator) -> tests.RankTest:
+    """Return the test over the groups, each its patients' scores, the reference group first."""
+    return tests.mann_whitney(units[1], units[0], rng=rng) if len(units) == 2 else tests.kruskal_wallis(units, rng=rng)
 
 
 def _dunn_rows(base: Row, groups: list[Group], units: list[Floats]) -> Iterator[Row]:
@@ -97,7 +107,19 @@ def _dunn_rows(base: Row, groups: list[Group], units: list[Floats]) -> Iterator[
 def _blank_test(base: Row, test: str) -> Row:
     blank = dict.fromkeys(("group", "reference_group", "family", "effect_name"), "") | {"p_method": "none"}
     numbers = dict.fromkeys(
-        ("statistic", "p", "q", "effect", "effect_low", "effect_high", "eta_squared_h", "q_holm", "q_by", "q_joint"),
+        (
+            "statistic",
+            "p",
+            "q",
+            "effect",
+            "effect_low",
+            "effect_high",
+            "eta_squared_h",
+            "q_holm",
+            "q_by",
+            "q_joint",
+            "q_wy",
+        ),
         np.nan,
     )
     return {**base, "test": test, "n_cases": 0, "n_patients": 0, **blank, **numbers}
@@ -211,9 +233,8 @@ def _median_rows(base: Row, cell: Cell, groups: list[Group], plan: Plan) -> Iter
 
 def sweep_rows(cell: Cell, division: Division, plan: Plan) -> Iterator[Row]:
     """Yield success counts of each tested group and DIR and DPD at each threshold of the sweep."""
-    thresholds = sorted(
-        {*plan.sweep.get(cell.card.name, ()), *((t,) if (t := plan.success.get(cell.card.name)) else ())}
-    )
+    declared = plan.success.get(cell.card.name)
+    thresholds = sorted({*plan.sweep.get(cell.card.name, ()), *(() if declared is None else (declared,))})
     groups = tested_groups(cell, division, plan)
     if len(groups) < 2:
         return

@@ -2,18 +2,23 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 import numpy as np
 import pandas as pd
 
+from segaudit.audits.cells import Cell, Division
+from segaudit.audits.permuted import Permuted, adjusted_together
 from segaudit.audits.plan import Plan
 from segaudit.scores import MACRO
 from segaudit.stats.family import adjust
 
 OMNIBUS = ("mann_whitney", "kruskal_wallis")
 PRIMARY = "primary"
+WESTFALL_YOUNG = "westfall_young"
+
+Permutations = Mapping[tuple[str, str, str], Permuted]
 
 
 def adjusted(tests: pd.DataFrame, plan: Plan) -> pd.DataFrame:
@@ -38,6 +43,29 @@ def adjusted(tests: pd.DataFrame, plan: Plan) -> pd.DataFrame:
     return tests
 
 
+def permuted(
+    tests: pd.DataFrame, found: Sequence[Cell], divisions: Sequence[Division], plan: Plan
+) -> dict[tuple[str, str, str], Permuted]:
+    """Return the Westfall-Young adjustment by (model, ruler, family), of the families `all` and `primary`."""
+    omnibus = tests[tests["test"].isin(OMNIBUS)]
+    families = {}
+    for (model, ruler), rows in omnibus.groupby(["model", "ruler"], sort=False):
+        for family, part in (("all", rows), (PRIMARY, rows[_is_primary(rows, plan)])):
+            if len(part):
+                key = (str(model), str(ruler), family)
+                families[key] = adjusted_together(key, part, found, divisions, plan)
+    return families
+
+
+def with_permuted(tests: pd.DataFrame, together: Permutations) -> pd.DataFrame:
+    """Return the tests with `q_wy`: adjusted by permutation within the family `all`."""
+    tests = tests.copy()
+    omnibus = tests[tests["test"].isin(OMNIBUS)]
+    for (model, ruler), rows in omnibus.groupby(["model", "ruler"], sort=False):
+        tests.loc[rows.index, "q_wy"] = together[str(model), str(ruler), "all"].of(rows)
+    return tests
+
+
 def _is_primary(tests: pd.DataFrame, plan: Plan) -> np.ndarray:
     if not plan.primary_metric:
         return np.zeros(len(tests), dtype=bool)
@@ -50,11 +78,11 @@ def _is_primary(tests: pd.DataFrame, plan: Plan) -> np.ndarray:
     return chosen.to_numpy()
 
 
-def family_rows(tests: pd.DataFrame, plan: Plan) -> Iterator[dict[str, Any]]:
+def family_rows(tests: pd.DataFrame, plan: Plan, together: Permutations) -> Iterator[dict[str, Any]]:
     """Yield the rows of `families`: how many tests each family and method rejects, so that the choice can be judged.
 
     Families: `all` (the model under the ruler), `primary` (when declared), `attribute: X` (the tests of one attribute),
-    and `joint` (over all rulers, counted for each).
+    and `joint` (over all rulers, counted for each). `all` and `primary` are adjusted by permutation, too.
     """
     omnibus = tests[tests["test"].isin(OMNIBUS)]
     attribute = {g.name: "*".join(g.attributes) for g in plan.groupings}
@@ -69,6 +97,8 @@ def family_rows(tests: pd.DataFrame, plan: Plan) -> Iterator[dict[str, Any]]:
                     for method in ("bh", "holm", "by", "raw"):
                         q = adjust(_p(part), method)
                         yield _family_row((str(model), str(ruler), family, method), part, q, plan)
+                if (key := (str(model), str(ruler), family)) in together:
+                    yield _permuted_row(key, part, together[key], plan)
             if len(of_model["ruler"].unique()) > 1:
                 for method, over_rulers in joint.items():
                     row = _family_row(
@@ -86,7 +116,16 @@ def _family_row(key: tuple[str, str, str, str], tests: pd.DataFrame, q: np.ndarr
         "n_rejected": len(rejected),
         "alpha": plan.alpha,
         "rejected_attributes": ", ".join(rejected.unique()),
+        "status": "ok",
+        "detail": "",
     }
+
+
+def _permuted_row(key: tuple[str, str, str], tests: pd.DataFrame, found: Permuted, plan: Plan) -> dict[str, Any]:
+    row = _family_row((*key, WESTFALL_YOUNG), tests, found.of(tests), plan)
+    if found.reason:
+        return {**row, "n_tested": 0, "n_rejected": None, "status": "undefined", "detail": found.reason}
+    return {**row, "detail": f"{found.draws} permutations of the patients"}
 
 
 def _p(tests: pd.DataFrame) -> np.ndarray:

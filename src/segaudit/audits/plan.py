@@ -91,8 +91,21 @@ class Plan:
         raise_errors(findings)
 
     def resolved(self, cases: pd.DataFrame) -> Plan:
-        """Return the plan with every grouping's levels, taken from the participants where none are declared."""
-        findings: list[Finding] = []
+        """Return the plan with every grouping's levels, taken from the participants where none are declared.
+
+        Raises
+        ------
+        AuditError
+            UNKNOWN_ATTRIBUTE and what `segaudit.groupings.resolve` raises, all at once.
+        """
+        known = [c for c in cases.columns if c not in ("case", "patient") and not c.endswith("_top_coded")]
+        findings = [
+            Finding(
+                "UNKNOWN_ATTRIBUTE", f"there is no attribute '{name}'.", "plan, regression", did_you_mean(name, known)
+            )
+            for name in self.regression
+            if name not in known
+        ]
         groupings = []
         for grouping in self.groupings:
             try:

@@ -10,7 +10,6 @@ import pandas as pd
 
 from segaudit.audits.cells import Cell, Floats
 from segaudit.audits.plan import Plan
-from segaudit.errors import AuditError, Finding, did_you_mean
 from segaudit.stats import adjust
 
 Row = dict[str, Any]
@@ -20,20 +19,11 @@ def design(cases: pd.DataFrame, attributes: tuple[str, ...]) -> tuple[Floats, li
     """Return the design matrix (cases, columns) and its column names: an intercept, numbers, and levels by indicators.
 
     The first level in sorted order is the reference. Missing attributes and top-coded ages are NaN: a case with one
-    takes no part.
-
-    Raises
-    ------
-    AuditError
-        UNKNOWN_ATTRIBUTE.
+    takes no part. The attributes are columns of the cases, as a resolved plan makes sure.
     """
     columns: list[Floats] = [np.ones(len(cases))]
     names = ["intercept"]
     for attribute in attributes:
-        if attribute not in cases.columns:
-            fact = f"there is no attribute '{attribute}'."
-            fix = did_you_mean(attribute, [c for c in cases.columns if c not in ("case", "patient")])
-            raise AuditError(Finding("UNKNOWN_ATTRIBUTE", fact, "plan, regression", fix))
         column = cases[attribute]
         if pd.api.types.is_numeric_dtype(column):
             coded = cases.get(f"{attribute}_top_coded", pd.Series(data=False, index=cases.index)).astype(bool)

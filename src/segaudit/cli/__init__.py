@@ -1,3 +1,4 @@
 """The command line: one thin command a verb."""
 
+from segaudit.cli import preparing as preparing
 from segaudit.cli.app import main as main

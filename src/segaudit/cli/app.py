@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+from collections.abc import Iterable
 from pathlib import Path
 from typing import Annotated
 
@@ -35,6 +36,13 @@ Patient = Annotated[str | None, typer.Option("--patient", help="Column that name
 Rule = Annotated[str | None, typer.Option("--case-to-patient", help="Regular expression whose group is the patient.")]
 Json = Annotated[bool, typer.Option("--json", help="Print the result as JSON, for machines.")]
 Workers = Annotated[int | None, typer.Option("--workers", min=1, help="Processes; all cores by default.")]
+Scheduler = Annotated[
+    str | None, typer.Option("--scheduler", help="Dask scheduler whose workers measure.", metavar="tcp://HOST:PORT")
+]
+Fresh = Annotated[bool, typer.Option("--fresh", help="Measure every case anew; the ledger of the run goes.")]
+KeepGoing = Annotated[
+    bool, typer.Option("--keep-going", help="Go on without the cases that cannot be measured; exit status 1.")
+]
 Scores = Annotated[
     list[str] | None,
     typer.Option(
@@ -77,14 +85,15 @@ def demo(
 ) -> None:
     """Simulate a cohort with planted truths and send it through the whole line."""
     from segaudit.cli import screens
-    from segaudit.lines import run_plan, with_report
+    from segaudit.lines import Means, run_plan
+    from segaudit.publications import with_report
     from segaudit.simulate import simulate_cohort
 
     with screens.progress() as told:
         told("simulating", 0, 1)
         cohort = simulate_cohort(out, seed=seed)
         told("simulating", 1, 1)
-        result = run_plan(cohort.parent / "audit.toml", workers=workers, progress=told)
+        result = run_plan(cohort.parent / "audit.toml", means=Means(workers), progress=told)
         result = with_report(result, ("html", "json"), told)
     screens.show(result)
 
@@ -119,13 +128,19 @@ def score(
     case_to_patient: Rule = None,
     model: Model = "model",
     workers: Workers = None,
+    scheduler: Scheduler = None,
     *,
+    fresh: Fresh = False,
+    keep_going: KeepGoing = False,
     as_json: Json = False,
 ) -> None:
-    """Score masks against one or more references and write the run directory."""
+    """Score masks against one or more references and write the run directory.
+
+    Each case is kept as soon as it is measured: after an error or an interrupt, run it again and it goes on.
+    """
     from segaudit.cli import screens, words
     from segaudit.cohorts import read_cohort
-    from segaudit.lines import People, cohort_of_folders, score_line
+    from segaudit.lines import Means, People, cohort_of_folders, score_line
 
     if (cohort is None) == (pred is None):
         raise typer.BadParameter("give cohort.toml, or --pred with --ref")
@@ -143,11 +158,12 @@ def score(
             models=models or (),
             rulers=rulers or (),
             metrics=[name.strip() for name in metrics.split(",") if name.strip()],
-            workers=workers,
+            means=Means(workers, scheduler, fresh, keep_going),
             files=files,
             progress=told,
         )
     screens.show_scores(scores, found, out, as_json=as_json)
+    _end(scores.table["status"])
 
 
 @app.command()
@@ -181,6 +197,9 @@ def audit(
 
     if (run is None) == (not scores):
         raise typer.BadParameter("give a run directory, or --scores NAME=FILE")
+    if run is not None and (participants or key or patient or case_to_patient or columns or out):
+        own = "--participants, --key, --patient, --case-to-patient, --column and -o go with --scores"
+        raise typer.BadParameter(f"{own}; the run directory holds its own cases")
     planned, file = plan_of_options(
         plan,
         by or (),
@@ -223,7 +242,15 @@ def rulers(
     """Compare rulers: level, spread and verdicts of the same predictions under two or more references."""
     from segaudit.audits import Plan
     from segaudit.cli import screens, words
-    from segaudit.lines import People, Versus, audit_scores, cohort_of_scores, read_rulers, rulers_of_run
+    from segaudit.lines import (
+        People,
+        Versus,
+        audit_scores,
+        check_two_rulers,
+        cohort_of_scores,
+        read_rulers,
+        rulers_of_run,
+    )
 
     if (run is None) == (not scores):
         raise typer.BadParameter("give a run directory, or --scores NAME=FILE twice or more")
@@ -234,9 +261,38 @@ def rulers(
         else:
             tables = words.paths(scores or [], "--scores")
             read = read_rulers(tables, words.pairs(columns or [], "--column"), model)
+            check_two_rulers(read)
             cohort = cohort_of_scores(read, People(), Plan())
             result = audit_scores(read, cohort, Plan(), named, out=out, files=list(tables.values()), progress=told)
     screens.show(result, as_json=as_json)
+
+
+@app.command()
+def models(
+    run: Annotated[Path, typer.Argument(help="Audited run directory with scores of two models.")],
+    baseline: Annotated[str, typer.Option("--baseline", help="The model that is compared with.")],
+    other: Annotated[str, typer.Option("--other", help="The model in question.")],
+    ruler: Annotated[str, typer.Option("--ruler", help="The reference that both are scored against.")],
+    *,
+    as_json: Json = False,
+) -> None:
+    """Compare two models under one ruler: level, spread, and whether one widens the gaps between groups."""
+    from segaudit.cli import screens
+    from segaudit.runs import models_of_run
+
+    screens.show_models(models_of_run(run, baseline, other, ruler), run, as_json=as_json)
+
+
+@app.command()
+def explain(
+    name: Annotated[str | None, typer.Argument(help="Metric, test, diagnostic, quantity or status.")] = None,
+    *,
+    as_json: Json = False,
+) -> None:
+    """Say what a number of the audit is: definition, formula, source, how to read it. Without a name: list them."""
+    from segaudit.cli import screens
+
+    screens.show_explanation(name, as_json=as_json)
 
 
 @app.command()
@@ -244,17 +300,23 @@ def run(
     plan: Annotated[Path, typer.Argument(help="audit.toml")],
     out: Out = None,
     workers: Workers = None,
+    scheduler: Scheduler = None,
     *,
+    fresh: Fresh = False,
+    keep_going: KeepGoing = False,
     as_json: Json = False,
 ) -> None:
     """Run an audit.toml: cohort, scores, audit, rulers, report."""
     from segaudit.cli import screens
-    from segaudit.lines import run_plan, with_report
+    from segaudit.lines import Means, run_plan
+    from segaudit.publications import with_report
 
     with screens.progress() as told:
-        result = run_plan(plan, out, workers=workers, progress=told)
+        result = run_plan(plan, out, means=Means(workers, scheduler, fresh, keep_going), progress=told)
         result = with_report(result, ("html", "json"), told)
     screens.show(result, as_json=as_json)
+    if keep_going:
+        _end(result.audit.scores.table["status"])
 
 
 @app.command()
@@ -265,7 +327,7 @@ def report(
     show_cases: Annotated[bool, typer.Option("--show-cases", help="Name cases beside their groups.")] = False,
 ) -> None:
     """Write the report of an audited run: a page, LaTeX tables and figures, JSON, PDF."""
-    from segaudit.lines import report_run
+    from segaudit.publications import report_run
 
     names = [name.strip() for name in formats.split(",") if name.strip()]
     for path in report_run(run, names, show_cases=show_cases):
@@ -281,7 +343,7 @@ def gate(
     markdown: Annotated[Path | None, typer.Option("--markdown", help="Markdown summary to write.")] = None,
 ) -> None:
     """Check a run against declared limits. Exit 0 pass, 1 a limit broken, 2 bad input, 3 not enough evidence."""
-    from segaudit.lines import gate_run
+    from segaudit.publications import gate_run
     from segaudit.store import atomic
 
     found = gate_run(run, limits)
@@ -305,13 +367,21 @@ def verify(run: Annotated[Path, typer.Argument(help="Run directory.")], *, as_js
         raise typer.Exit(1)
 
 
+def _end(statuses: Iterable[str]) -> None:
+    """End with status 1 when cases could not be measured and the others went on without them."""
+    if "not_scored" in set(statuses):
+        raise typer.Exit(1)
+
+
 def main() -> None:
-    """Run the command line; bad input ends with every finding on stderr and exit status 2."""
+    """Run the command line; bad input ends with every finding on stderr and exit status 2, an interrupt with 130."""
     try:
         app()
     except AuditError as error:
         sys.stderr.write(f"{error}\n")
         sys.exit(2)
+    except KeyboardInterrupt:
+        sys.exit(130)
     except BrokenPipeError:
         sys.stderr.close()
         sys.exit(0)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import sys
+import textwrap
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import asdict
@@ -19,14 +20,16 @@ from rich.table import Table
 from segaudit.audits.families import OMNIBUS
 from segaudit.cohorts import Cohort
 from segaudit.errors import Finding
+from segaudit.explain import EXPLANATIONS, explained
 from segaudit.lines import Result
 from segaudit.metrics import METRICS
-from segaudit.rulers import RulerComparison
+from segaudit.rulers import ModelComparison, RulerComparison
 from segaudit.rulers.pairs import lookup
 from segaudit.runs import audit_document
 from segaudit.scores import MACRO, Scores
 
 _SHOWN_NOTES = 8
+_LINE = 80  # columns of an explanation
 _GROUP_WIDTH = 14
 
 
@@ -228,6 +231,41 @@ def _number(value: object, digits: int = 4, *, sign: bool = False) -> str:
     if value is None or pd.isna(value):  # type: ignore[call-overload]
         return "-"
     return f"{float(str(value)):{'+' if sign else ''}.{digits}f}"
+
+
+def show_models(found: ModelComparison, run: Path, *, as_json: bool = False) -> None:
+    """Print what another model does to levels and gaps, under one ruler."""
+    if as_json:
+        sys.stdout.write(found.table.to_json(orient="records", double_precision=15) + "\n")
+        return
+    out = _out()
+    out.print(escape(str(found)), soft_wrap=True)
+    out.print(f"table:  {escape(str(run / 'models.csv'))}")
+
+
+def show_explanation(name: str | None, *, as_json: bool = False) -> None:
+    """Print an explanation, or a line on each when no name is given; at most 80 columns wide."""
+    chosen = [explained(name)] if name else list(EXPLANATIONS)
+    if as_json:
+        told = [{**asdict(item), "citations": item.citations()} for item in chosen]
+        sys.stdout.write(json.dumps(told[0] if name else told, ensure_ascii=False) + "\n")
+        return
+    out = _out()
+    if not name:
+        width = max(len(item.name) for item in chosen)
+        for item in chosen:
+            out.print(f"[bold]{escape(item.name.ljust(width))}[/bold]  {escape(item.title)}", soft_wrap=True)
+        return
+    out.print(f"[bold]{escape(chosen[0].name)}[/bold]: {escape(chosen[0].title)}")
+    for heading, text in chosen[0].sections():
+        out.print(f"\n[bold]{heading}[/bold]" if heading else "")
+        indent = "  " if heading else ""
+        for line in text.splitlines():
+            hanging = indent + " " * (len(line) - len(line.lstrip()))
+            wrapped = textwrap.fill(
+                line.strip(), _LINE, initial_indent=hanging, subsequent_indent=hanging + "  " * (heading == "formula")
+            )
+            out.print(escape(wrapped), soft_wrap=True)
 
 
 def show_scores(scores: Scores, cohort: Cohort, run: Path, *, as_json: bool = False) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -46,8 +47,10 @@ def numbers(words: Sequence[str], option: str) -> dict[str, float]:
         try:
             found[name] = float(value)
         except ValueError:
+            found[name] = math.nan
+        if not math.isfinite(found[name]):
             fact = f"'{value}' is no number."
-            raise AuditError(Finding("OPTION_NUMBER", fact, f"{option} {name}", "write a number, as 0.8.")) from None
+            raise AuditError(Finding("OPTION_NUMBER", fact, f"{option} {name}", "write a number, as 0.8."))
     return found
 
 
@@ -66,6 +69,7 @@ def labels(words: str | None) -> dict[str, list[int]]:
         if (
             not (name and equals)
             or not all(part.strip().isdigit() and int(part) > 0 for part in parts)
+            or len(set(parts)) < len(parts)
             or name in found
         ):
             fix = "write --labels vb=1,disc=2; a structure of several values as lungs=1+2."

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Literal
 
 import pandas as pd
@@ -70,6 +71,8 @@ class Cohort:
         Mask sets in either role, as far as declared.
     images : mapping of case to path
         Images that outlines may be drawn on.
+    files : tuple of Path
+        Tables and documents that it was read from; masks are not among them.
     """
 
     name: str
@@ -83,6 +86,7 @@ class Cohort:
     models: tuple[str, ...] = ()
     rulers: tuple[str, ...] = ()
     images: Mapping[str, str] = field(default_factory=dict)
+    files: tuple[Path, ...] = ()
 
     def check(self) -> list[Finding]:
         """Return every finding on the cohort, errors first: those of its reading, and what its tables show."""

@@ -171,7 +171,20 @@ def read_cohort(path: str | PathLike[str]) -> Cohort:
         exclude=exclude,
     )
     found = {} if images is None else dict(zip(images["case"].map(_without_channel), images["path"], strict=True))
-    return replace(cohort, models=tuple(file.models), rulers=tuple(file.rulers), images=found)
+    read = _files(file, path)
+    return replace(cohort, models=tuple(file.models), rulers=tuple(file.rulers), images=found, files=read)
+
+
+def _files(file: CohortFile, path: Path) -> tuple[Path, ...]:
+    """Return cohort.toml and the tables and documents that it names."""
+    written = [file.labels_from, file.excluded]
+    written += [entry.trained_on for entry in file.mask_sets if isinstance(entry.trained_on, str)]
+    entry = file.participants
+    if entry is not None and entry.file is not None:
+        beside = str(Path(entry.file).with_suffix(".json"))
+        auto = entry.sidecar is True and entry.file.lower().endswith(".tsv") and _at(path.parent, beside).is_file()
+        written += [entry.file, beside if auto else entry.sidecar if isinstance(entry.sidecar, str) else None]
+    return (path, *(_at(path.parent, name) for name in written if name is not None))
 
 
 def _without_channel(case: str) -> str:

@@ -135,7 +135,11 @@ def gaps_chart(reading: Reading, groupings: list[str]) -> Chart:
     span = alt.Scale(domain=[min(low, 0.0), max(high, 0.0)], nice=True)
     layers.append(alt.Chart(pd.DataFrame({"x": [0]})).mark_rule(color=QUIET).encode(x="x:Q"))
     base = alt.Chart(table).encode(y=y, yOffset=offset, color=_colour(order))
-    layers.append(base.mark_rule(strokeWidth=1.6).encode(x=alt.X("low:Q", title=title, scale=span), x2="high:Q"))
+    layers.append(
+        base.mark_rule(strokeWidth=1.6).encode(
+            x=alt.X("low:Q", title=title, scale=span, axis=alt.Axis(tickCount=5)), x2="high:Q"
+        )
+    )
     layers.append(base.mark_point(filled=True, size=52, opacity=1).encode(x="value:Q", shape=_shape(order)))
     height = max(96, (14 + 13 * len(order)) * table["row"].nunique())
     return styled(alt.layer(*layers).properties(width=260, height=height))

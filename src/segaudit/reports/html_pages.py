@@ -10,7 +10,7 @@ from importlib import resources
 from typing import Any
 
 from segaudit.reports.document import Block, Cite, Document, Figure, References, cannot_draw
-from segaudit.reports.svg import to_svg
+from segaudit.reports.svg import specification, to_svg
 
 _WORDS = ("found", "equivalent", "inconclusive", "not-assessable")
 
@@ -57,8 +57,7 @@ def _svg(spec: str, title: str, alt: str, name: str) -> str:
 
 
 def _drawn(figure: Figure) -> str:
-    chart = figure.chart if isinstance(figure.chart, dict) else figure.chart.to_dict()
-    return _svg(json.dumps(chart), figure.title, figure.alt, figure.name)
+    return _svg(json.dumps(specification(figure.chart)), figure.title, figure.alt, figure.name)
 
 
 def _refuse(block: Block | Cite) -> str:

@@ -49,7 +49,7 @@ def to_pdf(chart: Any) -> bytes:
 
 def specification(chart: Any) -> dict[str, Any]:
     """Return the Vega-Lite specification of an Altair chart, or the specification that was given."""
-    return dict(chart) if isinstance(chart, dict) else dict(chart.to_dict())
+    return dict(chart) if isinstance(chart, dict) else dict(chart.to_dict(validate=False))
 
 
 def tidy(svg: str) -> str:

@@ -29,6 +29,7 @@ TONES: dict[str, Tone] = {
 }
 # What changing the ruler does; the order is that in which one is named first.
 MODES = ("false magnitude", "false confidence", "masking", "saturation", "undetermined", "agreement")
+SPREADS = {"inflation": "wider", "inconclusive": "whether it changed is open"}
 _NAMED = 3
 
 
@@ -214,12 +215,12 @@ def _level(reading: Reading, other: str) -> str:
     found = collapse(reading, other)
     parts = []
     if is_number(shift):
-        higher = "higher" if shift > 0 else "lower"
-        parts.append(f"; scores are {magnitude(shift, reading.card).text} {higher} on average")
+        size = magnitude(shift, reading.card).text
+        level = f"{size} {'higher' if shift > 0 else 'lower'}" if float(size.split()[0]) else "the same"
+        parts.append(f"; scores are {level} on average")
     if found:
         spread = ratio(number(reading.compared(other, "walsh_ratio"), "value")).text
-        said = "its interval leaves the change open" if found == "inconclusive" else found
-        words = ", ".join(part for part in (said, mechanism(reading, other)) if part)
+        words = ", ".join(part for part in (SPREADS.get(found, found), mechanism(reading, other)) if part)
         parts.append(f" and their spread is {spread} of that under {reading.trusted} ({words})")
     return "".join(parts)
 

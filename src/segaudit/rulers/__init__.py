@@ -2,3 +2,5 @@
 
 from segaudit.rulers.base import RulerComparison as RulerComparison
 from segaudit.rulers.base import compare_rulers as compare_rulers
+from segaudit.rulers.models import ModelComparison as ModelComparison
+from segaudit.rulers.models import compare_models as compare_models

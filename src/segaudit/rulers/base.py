@@ -50,7 +50,7 @@ class RulerComparison:
     def __str__(self) -> str:
         lines = [f"{self.other} beside {self.trusted} (trusted)"]
         overall = lookup(self.table, grouping="")
-        by = overall.set_index(["model", "metric", "label", "quantity"])["value"]
+        by = overall.set_index(["model", "metric", "label", "quantity"])["value"].sort_index()
         for model, metric, label in dict.fromkeys(
             zip(overall["model"], overall["metric"], overall["label"], strict=True)
         ):

@@ -1,4 +1,4 @@
-"""Why a verdict changed: gap, noise and separability of the groups under two rulers, and the class that follows."""
+"""Why a verdict changed: gap, noise and separability of the groups on both sides, and the class that follows."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import numpy as np
 import pandas as pd
 
 from segaudit.audits import Audit
-from segaudit.audits.cells import Division, Floats
+from segaudit.audits.cells import Cell, Division, Floats
 from segaudit.audits.compare import generator
 from segaudit.audits.families import OMNIBUS
 from segaudit.audits.plan import Plan
@@ -47,7 +47,7 @@ def change_rows(pair: Pair, division: Division, audit: Audit) -> Iterator[Row]:
     plan = audit.plan
     base = pair.base(division.grouping.name)
     kept, groups = pair.in_groups(division, plan.min_patients)
-    trusted, other = (_omnibus(audit.tests, pair, division, ruler) for ruler in (pair.trusted, pair.other))
+    trusted, other = (_omnibus(audit.tests, cell, division) for cell in (pair.trusted_cell, pair.other_cell))
     if len(np.unique(groups)) < 2 or trusted is None or other is None:
         present = np.unique(division.codes[pair.cases])
         status = "one_group" if np.count_nonzero(present >= 0) < 2 else "too_few_patients"
@@ -119,9 +119,7 @@ def _verdict_rows(divided: Divided, base: Row, audit: Audit, tests: tuple[pd.Ser
         direction_reversed=ratios.direction_reversed,
     )
     yield quantity(base, "p", np.nan, trusted=tests[0]["p"], other=tests[1]["p"], detail="raw p of the omnibus test")
-    yield quantity(
-        base, "q", np.nan, trusted=tests[0]["q"], other=tests[1]["q"], detail="adjusted in the ruler's own family"
-    )
+    yield quantity(base, "q", np.nan, trusted=tests[0]["q"], other=tests[1]["q"], detail="adjusted in its own family")
     yield _in_trusted_family(base, audit, pair, tests)
     yield from _ratio_rows(base, ratios)
     yield quantity(
@@ -131,7 +129,7 @@ def _verdict_rows(divided: Divided, base: Row, audit: Audit, tests: tuple[pd.Ser
         low=inflated.low,
         high=inflated.high,
         p=inflated.p,
-        detail=f"bonus of {inflated.best} minus bonus of {inflated.worst}; above 0 the other ruler widens the gap",
+        detail=f"bonus of {inflated.best} minus bonus of {inflated.worst}; above 0 {pair.other} widens the gap",
     )
     yield quantity(
         base,
@@ -142,7 +140,7 @@ def _verdict_rows(divided: Divided, base: Row, audit: Audit, tests: tuple[pd.Ser
         p=change.p,
         detail=f"Kruskal-Wallis H, other minus trusted; ranks swapped within patients ({change.p_method})",
     )
-    yield from _share_rows(base, shares)
+    yield from _share_rows(base, shares, pair)
     yield from _margin_rows(base, margins, divided)
     yield _saturation_row(base, audit, divided)
     yield quantity(
@@ -186,7 +184,7 @@ def _ratio_rows(base: Row, ratios: decompose.GapRatios) -> Iterator[Row]:
     )
 
 
-def _share_rows(base: Row, shares: attribution.Attribution | None) -> Iterator[Row]:
+def _share_rows(base: Row, shares: attribution.Attribution | None, pair: Pair) -> Iterator[Row]:
     """Yield the attribution of the change of H; only where the verdict changed, for it says nothing elsewhere."""
     if shares is None:
         return
@@ -201,7 +199,7 @@ def _share_rows(base: Row, shares: attribution.Attribution | None) -> Iterator[R
         np.nan,
         trusted=float(shares.h[0, 1, 1]),
         other=float(shares.h[1, 0, 0]),
-        detail="H of the trusted gap with the other ruler's noise; H of the other gap with the trusted ruler's noise",
+        detail=f"H of the gap of {pair.trusted} with the noise of {pair.other}, and the reverse",
     )
 
 
@@ -256,10 +254,8 @@ def _margin_rows(base: Row, margins: list[equivalence.Equivalence], divided: Div
 def _saturation_row(base: Row, audit: Audit, divided: Divided) -> Row:
     pair = divided.pair
     rates = []
-    for ruler in (pair.trusted, pair.other):
-        rows = lookup(
-            audit.groups, model=pair.model, ruler=ruler, label=pair.label, metric=pair.metric, grouping=divided.grouping
-        )
+    for cell in (pair.trusted_cell, pair.other_cell):
+        rows = lookup(audit.groups, **cell.named(), grouping=divided.grouping)
         rates.append(rows[rows["group"].isin(np.unique(divided.groups))]["success_rate"].astype(float).tolist())
     known = all(len(r) and np.isfinite(r).all() for r in rates)
     flat = known and verdict.saturated(*rates)
@@ -271,24 +267,22 @@ def _saturation_row(base: Row, audit: Audit, divided: Divided) -> Row:
         trusted=ratio[0],
         other=ratio[1],
         status="saturated" if flat else ("ok" if known else "undefined"),
-        detail="DIR under each ruler" + ("; all groups succeed alike under one ruler only" if flat else ""),
+        detail="DIR on each side" + ("; all groups succeed alike on one side only" if flat else ""),
     )
 
 
-def _omnibus(tests: pd.DataFrame, pair: Pair, division: Division, ruler: str) -> pd.Series | None:
-    rows = lookup(
-        tests, model=pair.model, ruler=ruler, label=pair.label, metric=pair.metric, grouping=division.grouping.name
-    )
+def _omnibus(tests: pd.DataFrame, cell: Cell, division: Division) -> pd.Series | None:
+    rows = lookup(tests, **cell.named(), grouping=division.grouping.name)
     rows = rows[rows["test"].isin(OMNIBUS) & rows["p"].notna()]
     return rows.iloc[0] if len(rows) else None
 
 
 def _in_trusted_family(base: Row, audit: Audit, pair: Pair, tests: tuple[pd.Series, pd.Series]) -> Row:
-    """Return the other ruler's p adjusted as if it stood in the trusted ruler's family, and the reverse."""
+    """Return the other side's p adjusted as if it stood in the trusted side's family, and the reverse."""
     values = []
     for place, (own, guest) in enumerate(((0, 1), (1, 0))):
-        ruler = (pair.trusted, pair.other)[place]
-        family = lookup(audit.tests, model=pair.model, ruler=ruler, family=str(tests[own]["family"]))
+        model, ruler = (pair.trusted_cell, pair.other_cell)[place].key[:2]
+        family = lookup(audit.tests, model=model, ruler=ruler, family=str(tests[own]["family"]))
         family = family[family["test"].isin(OMNIBUS)]
         p = family["p"].to_numpy(dtype=np.float64).copy()
         at = int(np.flatnonzero(family.index == tests[own].name)[0])

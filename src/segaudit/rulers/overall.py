@@ -24,7 +24,7 @@ def overall_rows(pair: Pair, plan: Plan, cases: pd.DataFrame) -> Iterator[Row]:
         yield quantity(base, "inflation", np.nan, status="too_few_patients", detail=f"{n_patients} patients")
         return
     found = independence.inflation(pair.x, pair.y, patients=pair.patients, level=plan.level)
-    left_out = f"; {pair.n_left_out} cases left out, infinite under a ruler" if pair.n_left_out else ""
+    left_out = f"; {pair.n_left_out} cases left out, infinite on a side" if pair.n_left_out else ""
     better = found.n_higher if pair.sign > 0 else int(np.count_nonzero(pair.y < pair.x))
     yield quantity(
         base,
@@ -40,7 +40,8 @@ def overall_rows(pair: Pair, plan: Plan, cases: pd.DataFrame) -> Iterator[Row]:
         base, "inflation_shift", found.shift, low=found.shift_low, high=found.shift_high, detail="Hodges-Lehmann"
     )
     yield from spread_rows(pair, base, plan, cases)
-    yield from _independence_rows(pair, base, plan, found)
+    if not pair.of_models:
+        yield from _independence_rows(pair, base, plan, found)
 
 
 def spread_rows(
@@ -100,7 +101,7 @@ def spread_rows(
             status="ok" if np.isfinite(ratio.ratio) else "not_estimable",
             detail=detail + ("; one outlier can move it" if name == "sd" and not ratio.reason else ""),
         )
-    if groups is None and x.size > 3:
+    if groups is None and x.size > 3 and np.ptp(x) and np.ptp(y):
         record = spread.pitman_morgan(x, y, level=plan.level)
         yield quantity(
             base,

@@ -1,4 +1,4 @@
-"""Pairs: the same cases of the same model under two rulers, joined by case."""
+"""Pairs: the same cases scored twice (under two rulers, or by two models), joined by case."""
 
 from __future__ import annotations
 
@@ -19,34 +19,61 @@ Row = dict[str, Any]
 
 @dataclass(frozen=True)
 class Pair:
-    """Scores of one model, label and metric under two rulers.
+    """One label and metric of the same cases, scored twice: a model under two rulers, or two models under one ruler.
 
     Attributes
     ----------
-    model, label, metric, trusted, other : str
-    card : Metric
-    x, y : array of n_cases
-        Scores under the trusted and the other ruler: the same cases, finite under both.
-    cases, patients : array of n_cases integers
     trusted_cell, other_cell : Cell
-        Every defined score of either ruler.
+        Every defined score of either side; they differ in the ruler, or in the model.
+    x, y : array of n_cases
+        Scores of the trusted side (the baseline, of two models) and of the other one: the same cases, both finite.
+    cases, patients : array of n_cases integers
     n_left_out : int
-        Cases scored under both rulers of which one score is infinite: they are left out of every paired quantity.
+        Cases scored on both sides of which one score is infinite: they are left out of every paired quantity.
     """
 
-    model: str
-    label: str
-    metric: str
-    trusted: str
-    other: str
-    card: Metric
+    trusted_cell: Cell
+    other_cell: Cell
     x: Floats
     y: Floats
     cases: Codes
     patients: Codes
-    trusted_cell: Cell
-    other_cell: Cell
     n_left_out: int
+
+    @property
+    def of_models(self) -> bool:
+        """Whether two models are compared, not two rulers."""
+        return self.trusted_cell.key[0] != self.other_cell.key[0]
+
+    @property
+    def held(self) -> str:
+        """What both sides share: the model of two rulers, the ruler of two models."""
+        return self.trusted_cell.key[self.of_models]
+
+    @property
+    def trusted(self) -> str:
+        """The name of the trusted side."""
+        return self.trusted_cell.key[not self.of_models]
+
+    @property
+    def other(self) -> str:
+        """The name of the other side."""
+        return self.other_cell.key[not self.of_models]
+
+    @property
+    def label(self) -> str:
+        """The structure."""
+        return self.trusted_cell.key[2]
+
+    @property
+    def metric(self) -> str:
+        """The name of the metric card."""
+        return self.trusted_cell.key[3]
+
+    @property
+    def card(self) -> Metric:
+        """The metric card."""
+        return self.trusted_cell.card
 
     @property
     def sign(self) -> float:
@@ -56,7 +83,7 @@ class Pair:
     def base(self, grouping: str) -> Row:
         """Return the key of a row of `rulers` but for its quantity."""
         return {
-            "model": self.model,
+            "model": self.held,
             "label": self.label,
             "metric": self.metric,
             "grouping": grouping,
@@ -74,31 +101,37 @@ class Pair:
 
 
 def pairs(audit: Audit, trusted: str, other: str) -> Iterator[Pair]:
-    """Yield the pairs of an audit in the order of its scores; a score that only one ruler has is left out."""
+    """Yield the pairs of two rulers in the order of the scores; a score that only one ruler has is left out."""
+    for cell, partner in _matched(audit, 1, trusted, other):
+        if (pair := joined(cell, partner)) is not None:
+            yield pair
+
+
+def model_pairs(audit: Audit, baseline: str, other: str, ruler: str) -> Iterator[Pair]:
+    """Yield the pairs of two models under one ruler; a score that only one model has is left out."""
+    for cell, partner in _matched(audit, 0, baseline, other):
+        if cell.key[1] == ruler and (pair := joined(cell, partner)) is not None:
+            yield pair
+
+
+def _matched(audit: Audit, place: int, first: str, second: str) -> Iterator[tuple[Cell, Cell]]:
+    """Yield the cells of one name and those of another whose keys differ in that place alone."""
     found = {cell.key: cell for cell in cells(audit.scores, audit.cases, audit.plan)}
-    for (model, ruler, label, metric), cell in found.items():
-        partner = found.get((model, other, label, metric))
-        if ruler != trusted or partner is None:
-            continue
-        shared, left, right = np.intersect1d(cell.cases, partner.cases, assume_unique=True, return_indices=True)
-        x, y = cell.values[left], partner.values[right]
-        finite = np.isfinite(x) & np.isfinite(y)
-        if finite.any():
-            yield Pair(
-                model,
-                label,
-                metric,
-                trusted,
-                other,
-                cell.card,
-                x[finite],
-                y[finite],
-                shared[finite],
-                cell.patients[left][finite],
-                cell,
-                partner,
-                int(np.count_nonzero(~finite)),
-            )
+    for key, cell in found.items():
+        model, ruler, label, metric = (second if i == place else name for i, name in enumerate(key))
+        if key[place] == first and (partner := found.get((model, ruler, label, metric))) is not None:
+            yield cell, partner
+
+
+def joined(cell: Cell, partner: Cell) -> Pair | None:
+    """Return two cells joined by case; None where no case has a finite score in both."""
+    shared, left, right = np.intersect1d(cell.cases, partner.cases, assume_unique=True, return_indices=True)
+    x, y = cell.values[left], partner.values[right]
+    finite = np.isfinite(x) & np.isfinite(y)
+    if not finite.any():
+        return None
+    n_left_out = int(np.count_nonzero(~finite))
+    return Pair(cell, partner, x[finite], y[finite], shared[finite], cell.patients[left][finite], n_left_out)
 
 
 def divisions(audit: Audit) -> list[Division]:

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass, field
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 import pandas as pd
@@ -28,12 +28,15 @@ class Scores:
     inputs : tuple of Path
         Files that the scores came from.
     findings : tuple of Finding
+    digests : mapping of Path to (str, int)
+        sha256 and size in bytes of the inputs as they were when they were scored, where a ledger was kept.
     """
 
     table: pd.DataFrame
     loads: pd.DataFrame = field(default_factory=lambda: pd.DataFrame(columns=["ruler", "label", "load"]))
     inputs: tuple[Path, ...] = ()
     findings: tuple[Finding, ...] = ()
+    digests: Mapping[Path, tuple[str, int]] = field(default_factory=dict)
 
     @property
     def rulers(self) -> list[str]:
@@ -49,6 +52,12 @@ class Scores:
         """Return the cases with their patients, sorted by case."""
         pairs = self.table[["case", "patient"]].drop_duplicates()
         return pairs.sort_values("case", ignore_index=True)
+
+    def of(self, cases: pd.DataFrame) -> Scores:
+        """Return the scores with each case's patient as a table of cases (case, patient) has it."""
+        patients = dict(zip(cases["case"], cases["patient"], strict=True))
+        patient = self.table["case"].map(patients).fillna(self.table["patient"]).astype("str")
+        return replace(self, table=self.table.assign(patient=patient))
 
     def wide(self, model: str, ruler: str) -> pd.DataFrame:
         """Return one row a case and one column a metric and label (`dice_vb`), for one model under one ruler."""
@@ -77,4 +86,5 @@ def merge(parts: Sequence[Scores]) -> Scores:
         pd.concat([part.loads for part in parts], ignore_index=True),
         tuple(path for part in parts for path in part.inputs),
         tuple(finding for part in parts for finding in part.findings),
+        {path: digest for part in parts for path, digest in part.digests.items()},
     )

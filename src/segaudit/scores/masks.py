@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Mapping, Sequence
 from concurrent.futures import Executor
+from contextlib import nullcontext
 from pathlib import Path
 
 from segaudit.cohorts import Cohort, MaskSet, discover_masks, make_cohort
@@ -12,6 +13,7 @@ from segaudit.errors import AuditError, Finding, did_you_mean, raise_errors
 from segaudit.metrics import METRICS
 from segaudit.scores.base import Scores
 from segaudit.scores.finish import finish
+from segaudit.scores.ledger import Ledger
 from segaudit.scores.measure import Progress, measure_cohort
 
 DEFAULT_METRICS = ("dice", "ndsc", "hd95")
@@ -26,6 +28,8 @@ def score(
     workers: int | None = None,
     executor: Executor | None = None,
     progress: Progress | None = None,
+    ledger: Path | str | None = None,
+    keep_going: bool = False,
 ) -> Scores:
     """Return the scores of models under rulers for every case of a cohort.
 
@@ -39,9 +43,14 @@ def score(
     workers : int, optional
         Processes; all cores by default.
     executor : concurrent.futures.Executor, optional
-        Runs the cases in place of own processes.
+        Runs the cases in place of own processes, any of concurrent.futures or one of a cluster; it is not shut down.
     progress : callable, optional
         Called with (cases done, cases in all).
+    ledger : path, optional
+        File in which each case is kept as soon as it is measured, and from which it is taken when its masks have the
+        same content, coding and metrics. The scores are the same with and without it.
+    keep_going : bool
+        Whether a case that cannot be measured is a warning, and its rows not_scored, in place of an error.
 
     Returns
     -------
@@ -51,23 +60,29 @@ def score(
     Raises
     ------
     AuditError
-        UNKNOWN_MASK_SET, UNKNOWN_METRIC, NO_LABELS, NOTHING_TO_SCORE; every image that cannot be read and every pair of
-        grids that does not match, all at once.
+        UNKNOWN_MASK_SET, UNKNOWN_METRIC, NO_LABELS, NOTHING_TO_SCORE; every image that cannot be read, every pair of
+        grids that does not match and every case that killed its worker, all at once, after the others were measured;
+        LEDGER_UNUSABLE, LEDGER_DAMAGED, EXECUTOR_BROKEN, EXECUTOR_IMPORT or WORKER_VERSION.
     """
-    names = _checked(cohort, models, rulers, metrics)
-    entries, findings = measure_cohort(
-        cohort,
-        models,
-        rulers,
-        names,
-        workers=workers or os.cpu_count() or 1,
-        executor=executor,
-        progress=progress,
-    )
+    names = checked_request(cohort, models, rulers, metrics)
+    with Ledger(Path(ledger)) if ledger is not None else nullcontext() as kept:
+        found = measure_cohort(
+            cohort,
+            models,
+            rulers,
+            names,
+            workers=workers or os.cpu_count() or 1,
+            executor=executor,
+            progress=progress,
+            ledger=kept,
+            keep_going=keep_going,
+        )
     patients = dict(zip(cohort.cases["case"], cohort.cases["patient"], strict=True))
-    table, loads = finish(entries, patients, names)
+    table, loads = finish(found.entries, patients, names)
     paths = {Path(p) for name in {*models, *rulers} for p in cohort.mask_sets[name].masks["path"]}
-    return Scores(table, loads, tuple(sorted(paths)), tuple(_merged(findings)))
+    return Scores(
+        table, loads, tuple(sorted(paths - found.unread)), tuple(dict.fromkeys(found.findings)), found.digests
+    )
 
 
 def score_folders(
@@ -79,6 +94,8 @@ def score_folders(
     workers: int | None = None,
     executor: Executor | None = None,
     progress: Progress | None = None,
+    ledger: Path | str | None = None,
+    keep_going: bool = False,
     model: str = "model",
 ) -> Scores:
     """Return the scores of a folder of predictions against one or more folders of references, paired by case name.
@@ -139,10 +156,12 @@ def score_folders(
         workers=workers,
         executor=executor,
         progress=progress,
+        ledger=ledger,
+        keep_going=keep_going,
     )
 
 
-def _checked(cohort: Cohort, models: Sequence[str], rulers: Sequence[str], metrics: Sequence[str]) -> list[str]:
+def checked_request(cohort: Cohort, models: Sequence[str], rulers: Sequence[str], metrics: Sequence[str]) -> list[str]:
     """Return the metrics asked for with the descriptive ones, or raise every fault of the request."""
     findings = []
     for role, names in (("model", models), ("ruler", rulers)):
@@ -169,8 +188,3 @@ def _checked(cohort: Cohort, models: Sequence[str], rulers: Sequence[str], metri
         fix = "masks are paired by file name without suffix; check the names, or give a pattern."
         raise AuditError(Finding("NOTHING_TO_SCORE", fact, ", ".join([*models, *rulers]), fix))
     return [*metrics, *(card.name for card in METRICS if card.better == "neither")]
-
-
-def _merged(findings: list[Finding]) -> list[Finding]:
-    """Return the findings with each code and message once per place."""
-    return list(dict.fromkeys(findings))

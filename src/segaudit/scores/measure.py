@@ -1,53 +1,44 @@
-"""From masks to the ledger: each case is read once, brought onto one grid and measured for every model and ruler."""
+"""From masks to entries: each case is measured for every model and ruler, or found in the ledger."""
 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
-from concurrent.futures import Executor, ProcessPoolExecutor, as_completed
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from concurrent.futures import Executor
+from contextlib import closing
+from dataclasses import dataclass, replace
 from pathlib import Path
 
-import numpy as np
-
-from segaudit.cohorts import Cohort, Labels, MaskSet
+from segaudit.cohorts import Cohort, MaskSet
 from segaudit.errors import AuditError, Finding
-from segaudit.metrics import METRICS, measure
 from segaudit.scores.finish import Entry
-from segaudit.volumes import LabelVolume, on_grid, read_labels
+from segaudit.scores.ledger import Ledger
+from segaudit.scores.pools import run
+from segaudit.scores.tasks import Done, FileFacts, Source, Task, code_version, pair_place
 
 Progress = Callable[[int, int], None]
+_SHOWN = 8
 
 
 @dataclass(frozen=True)
-class Source:
-    """One mask of a case: whose it is, where it lies, how its labels are coded."""
+class Found:
+    """What measuring a cohort gave.
 
-    name: str
-    path: str
-    labels: Labels
-    ignore: int | None
+    Attributes
+    ----------
+    entries : list of Entry
+        Dense over models, rulers, cases and labels.
+    findings : list of Finding
+    digests : mapping of path to (str, int)
+        sha256 and size in bytes of the files read; empty where no ledger was kept.
+    unread : frozenset of path
+        Files that could not be read.
+    """
 
-
-@dataclass(frozen=True)
-class Task:
-    """A case with the masks of its models and rulers (those that exist)."""
-
-    case: str
-    models: tuple[Source, ...]
-    rulers: tuple[Source, ...]
-    metrics: tuple[str, ...]
-
-
-@dataclass(frozen=True)
-class Done:
-    """What came out of a task: entries, errors, and the voxels that no label of the coding explains."""
-
-    case: str
     entries: list[Entry]
     findings: list[Finding]
-    foreign: Mapping[str, Mapping[int, int]]
-    known: frozenset[str]
+    digests: Mapping[Path, tuple[str, int]]
+    unread: frozenset[Path]
 
 
 def measure_cohort(
@@ -59,168 +50,174 @@ def measure_cohort(
     workers: int,
     executor: Executor | None,
     progress: Progress | None,
-) -> tuple[list[Entry], list[Finding]]:
-    """Return the ledger of a cohort, dense over cases, models, rulers and labels, and what was found on the way.
+    ledger: Ledger | None,
+    keep_going: bool,
+) -> Found:
+    """Return what is measured of a cohort, and what was found on the way.
 
     Raises
     ------
     AuditError
-        Every unreadable mask and every pair of grids that do not match, at once.
+        Every unreadable mask, every pair of grids that do not match and every case that killed its worker, at once and
+        after all others were measured; with `keep_going` these are warnings, and their entries are not_scored.
     """
-    tasks = _tasks(cohort, models, rulers, metrics)
-    results = _run(tasks, workers, executor, progress)
-    errors = [finding for done in results for finding in done.findings if finding.level == "error"]
-    if errors:
+    home = str(Path.cwd()) if executor is not None else ""
+    tasks = _tasks(cohort, models, rulers, metrics, digests=ledger is not None, home=home)
+    results = _measured(tasks, workers, executor, progress, ledger)
+    findings = [finding for task in tasks for finding in _placed(task, results[task.case])]
+    failed = [task.case for task in tasks if results[task.case].errors]
+    if failed:
+        errors = [finding for case in failed for finding in results[case].errors]
+        findings += _failure(errors, failed, len(tasks), ledger, keep_going=keep_going)
+    if ledger is not None:
+        findings += ledger.finish()
+    files = {path: facts for done in results.values() for path, facts in done.files.items()}
+    findings += _coding(tasks, results, cohort)
+    digests = {Path(path): (facts.sha256, facts.size) for path, facts in files.items() if facts.sha256}
+    unread = {source.path for task in tasks if results[task.case].errors for pair in task.pairs for source in pair}
+    entries = _entries(cohort, models, rulers, results)
+    return Found(entries, findings, digests, frozenset(Path(path) for path in unread - files.keys()))
+
+
+def _measured(
+    tasks: list[Task], workers: int, executor: Executor | None, progress: Progress | None, ledger: Ledger | None
+) -> dict[str, Done]:
+    """Return the results by case: what the ledger knows from there, the rest measured and kept in it."""
+    results: dict[str, Done] = {}
+
+    def end(done: Done) -> None:
+        results[done.case] = done
+        if progress is not None:
+            progress(len(results), len(tasks))
+
+    partly: dict[str, Done] = {}
+
+    def missing() -> Iterator[Task]:
+        for task in tasks:
+            if ledger is None:
+                yield task
+                continue
+            known, left = ledger.known(task)
+            if left is None:
+                end(known)
+            else:
+                partly[task.case] = known
+                yield left
+
+    own = code_version()
+    with closing(run(missing(), 1 if len(tasks) == 1 else workers, executor)) as ended:
+        for task, done in ended:
+            if done.version not in ("", own):
+                fact = "a worker runs another version of segaudit, or of what it computes with."
+                raise AuditError(Finding("WORKER_VERSION", fact, "executor", "install the same versions everywhere."))
+            if ledger is not None:
+                ledger.keep(task, done)
+            end(done if ledger is None else done.with_known(partly.pop(task.case)))
+    return results
+
+
+def _failure(
+    errors: list[Finding], failed: list[str], n_cases: int, ledger: Ledger | None, *, keep_going: bool
+) -> list[Finding]:
+    """Return the errors as warnings when the others go on without these cases, else raise them."""
+    told = ", ".join(f"'{case}'" for case in failed[:_SHOWN]) + (" and others" if len(failed) > _SHOWN else "")
+    fact = f"{len(failed)} of {n_cases} cases could not be measured: {told}."
+    if keep_going:
+        fix = "mend what the warnings say and score again; these rows have the status not_scored."
+        warnings = [replace(error, level="warning") for error in errors]
+        return [*warnings, Finding("CASES_NOT_SCORED", fact, "", fix, "warning")]
+    if ledger is None:
         raise AuditError(errors)
-    measured = {entry[:4]: entry for done in results for entry in done.entries}
-    referenced = {ruler: set(cohort.mask_sets[ruler].masks["case"]) for ruler in rulers}
-
-    def absent(case: str, ruler: str) -> str:
-        return "prediction_missing" if case in referenced[ruler] else "reference_missing"
-
-    entries = [
-        measured.get((case, model, ruler, label), (case, model, ruler, label, absent(case, ruler)))
-        for model in models
-        for ruler in rulers
-        for case in cohort.cases["case"]
-        for label in cohort.labels
-    ]
-    findings = [finding for done in results for finding in done.findings]
-    return entries, [*findings, *_coding(results, cohort)]
+    lost = ledger.finish()
+    fix = "mend them and run again: the others are kept and not measured anew. Or go on without them: --keep-going."
+    summary = Finding("CASES_NOT_SCORED", fact, str(ledger.path), fix)
+    raise AuditError([*errors, *(replace(finding, level="error") for finding in lost), summary])
 
 
-def measure_case(task: Task) -> Done:
-    """Return what one case gives. Runs in a worker process: it takes paths and returns small records."""
-    findings: list[Finding] = []
-    foreign: dict[str, dict[int, int]] = {}
-    known: set[str] = set()
-    read = _reader(findings, foreign, known)
+def _entries(cohort: Cohort, models: Sequence[str], rulers: Sequence[str], results: Mapping[str, Done]) -> list[Entry]:
+    masks = {name: set(cohort.mask_sets[name].masks["case"]) for name in {*models, *rulers}}
     entries: list[Entry] = []
-    references = [(source, read(source)) for source in task.rulers]
-    for model in task.models:
-        prediction = read(model)
-        for ruler, reference in references:
-            if prediction is None or reference is None:
-                continue
-            try:
-                aligned = on_grid(prediction, reference.grid, f"case '{task.case}', {model.name} ({model.path})")
-            except AuditError as error:
-                findings += error.findings
-                continue
-            found = measure(
-                aligned.labels,
-                reference.labels,
-                model.labels,
-                ruler.labels,
-                reference.grid.spacing_mm,
-                ignore=ruler.ignore,
-                boundary="hd95" in task.metrics,
-                components=any(name.startswith("components") for name in task.metrics),
-                others=[METRICS[name] for name in task.metrics if METRICS[name].fn is not None],
-            )
-            entries += [(task.case, model.name, ruler.name, label, value) for label, value in found.items()]
-    return Done(task.case, entries, findings, foreign, frozenset(known))
+    for model in models:
+        for ruler in rulers:
+            for case in cohort.cases["case"]:
+                done = results.get(case)
+                facts = done.pairs.get((model, ruler)) if done is not None else None
+                if facts is not None:
+                    entries += [(case, model, ruler, label, facts.measured[label]) for label in cohort.labels]
+                    continue
+                status = "not_scored"
+                if case not in masks[ruler]:
+                    status = "reference_missing"
+                elif case not in masks[model]:
+                    status = "prediction_missing"
+                entries += [(case, model, ruler, label, status) for label in cohort.labels]
+    return entries
 
 
-def _reader(
-    findings: list[Finding], foreign: dict[str, dict[int, int]], known: set[str]
-) -> Callable[[Source], LabelVolume | None]:
-    """Return a function that reads each file once and keeps book of its labels."""
-    volumes: dict[str, LabelVolume | None] = {}
-
-    def read(source: Source) -> LabelVolume | None:
-        if source.path not in volumes:
-            try:
-                volume = read_labels(Path(source.path))
-            except AuditError as error:
-                findings.extend(error.findings)
-                volumes[source.path] = None
-                return None
-            findings.extend(volume.findings)
-            volumes[source.path] = volume
-            coded = {value for values in source.labels.values() for value in values}
-            present = _values(volume.labels)
-            foreign[source.name] = {v: n for v, n in present.items() if v not in coded and v not in (0, source.ignore)}
-            if coded & present.keys():
-                known.add(source.name)
-        return volumes[source.path]
-
-    return read
+def _placed(task: Task, done: Done) -> Iterator[Finding]:
+    """Give the warnings and notes of a case with their places: of each file once, of each pair."""
+    sources = dict.fromkeys(source.path for pair in task.pairs for source in (pair[1], pair[0]))
+    for path in sources:
+        if path in done.files:
+            yield from (replace(finding, where=path) for finding in done.files[path].findings)
+    for model, ruler in task.pairs:
+        if (model.name, ruler.name) in done.pairs:
+            found = done.pairs[model.name, ruler.name].findings
+            yield from (replace(finding, where=pair_place(task.case, model)) for finding in found)
 
 
-def _values(labels: np.ndarray) -> dict[int, int]:
-    """Return how many voxels hold each value that occurs."""
-    if labels.dtype == np.uint8:
-        counts = np.zeros(256, dtype=np.int64)
-        for block in np.array_split(labels.reshape(-1, order="A"), max(1, labels.size // (1 << 18))):
-            if block.any():
-                counts += np.bincount(block, minlength=256)
-        return {int(v): int(counts[v]) for v in np.flatnonzero(counts) if v}
-    values, numbers = np.unique(labels, return_counts=True)
-    return {int(v): int(n) for v, n in zip(values, numbers, strict=True) if v}
-
-
-def _tasks(cohort: Cohort, models: Sequence[str], rulers: Sequence[str], metrics: Sequence[str]) -> list[Task]:
+def _tasks(
+    cohort: Cohort, models: Sequence[str], rulers: Sequence[str], metrics: Sequence[str], *, digests: bool, home: str
+) -> list[Task]:
     paths = {name: dict(_paths(cohort.mask_sets[name])) for name in {*models, *rulers}}
 
-    def sources(names: Sequence[str], case: str) -> tuple[Source, ...]:
-        return tuple(
-            Source(name, paths[name][case], mask_set.labels or cohort.labels, mask_set.ignore)
-            for name in names
-            if case in paths[name] and (mask_set := cohort.mask_sets[name])
-        )
+    def source(name: str, case: str) -> Source:
+        mask_set = cohort.mask_sets[name]
+        return Source(name, paths[name][case], mask_set.labels or cohort.labels, mask_set.ignore)
 
-    names = tuple(metrics)
-    tasks = (Task(case, sources(models, case), sources(rulers, case), names) for case in cohort.cases["case"])
-    return [task for task in tasks if task.models and task.rulers]
+    tasks = []
+    for case in cohort.cases["case"]:
+        ours = [source(name, case) for name in models if case in paths[name]]
+        theirs = [source(name, case) for name in rulers if case in paths[name]]
+        pairs = tuple((model, ruler) for model in ours for ruler in theirs)
+        if pairs:
+            tasks.append(Task(case, pairs, tuple(metrics), digests, home))
+    return tasks
 
 
 def _paths(mask_set: MaskSet) -> list[tuple[str, str]]:
     return list(zip(mask_set.masks["case"], mask_set.masks["path"].map(str), strict=True))
 
 
-def _run(tasks: list[Task], workers: int, executor: Executor | None, progress: Progress | None) -> list[Done]:
-    """Return the results in the order of the tasks, whatever the order in which they end."""
-    if executor is None and (workers == 1 or len(tasks) == 1):
-        return [_told(measure_case(task), i, len(tasks), progress) for i, task in enumerate(tasks, 1)]
-    if executor is not None:
-        return _gather(executor, tasks, progress)
-    with ProcessPoolExecutor(workers) as pool:
-        return _gather(pool, tasks, progress)
-
-
-def _gather(executor: Executor, tasks: list[Task], progress: Progress | None) -> list[Done]:
-    futures = {executor.submit(measure_case, task): task.case for task in tasks}
-    done = {}
-    for i, future in enumerate(as_completed(futures), 1):
-        done[futures[future]] = _told(future.result(), i, len(tasks), progress)
-    return [done[task.case] for task in tasks]
-
-
-def _told(done: Done, i: int, total: int, progress: Progress | None) -> Done:
-    if progress is not None:
-        progress(i, total)
-    return done
-
-
-def _coding(results: list[Done], cohort: Cohort) -> list[Finding]:
+def _coding(tasks: list[Task], results: Mapping[str, Done], cohort: Cohort) -> list[Finding]:
     """Return a warning for each mask set with values outside its coding; an error where no coded value ever occurs."""
     findings = []
-    for name in sorted({name for done in results for name in done.foreign}):
-        cases = [done.case for done in results if done.foreign.get(name)]
+    sources: dict[str, list[tuple[str, FileFacts]]] = {}
+    for task in tasks:
+        files = results[task.case].files
+        for source in dict.fromkeys((s.name, s.path) for pair in task.pairs for s in pair):
+            if source[1] in files:
+                sources.setdefault(source[0], []).append((task.case, files[source[1]]))
+    for name in sorted(sources):
+        mask_set = cohort.mask_sets[name]
+        coding = dict(mask_set.labels or cohort.labels)
+        coded = {value for values in coding.values() for value in values}
+        cases, known = [], False
+        voxels: Counter[int] = Counter()
+        for case, facts in sources[name]:
+            known = known or not coded.isdisjoint(facts.voxels)
+            foreign = {v: n for v, n in facts.voxels.items() if v not in coded and v != mask_set.ignore}
+            if foreign:
+                cases.append(case)
+                voxels.update(foreign)
         if not cases:
             continue
-        voxels: Counter[int] = Counter()
-        for done in results:
-            voxels.update(done.foreign.get(name, {}))
-        values = ", ".join(f"{value} ({voxels[value]} voxels)" for value in sorted(voxels)[:8])
-        coded = dict(cohort.mask_sets[name].labels or cohort.labels)
-        fact = f"{name} holds values outside its labels in {len(cases)} cases: {values}; they count as background."
+        values = ", ".join(f"{value} ({voxels[value]} voxels)" for value in sorted(voxels)[:_SHOWN])
         where = f"mask set '{name}', case '{cases[0]}'" + (" and others" if len(cases) > 1 else "")
-        fix = f"if they are structures, name them in the labels of '{name}' (now {coded}), or set `ignore`."
-        if any(name in done.known for done in results):
-            findings.append(Finding("LABEL_OUTSIDE", fact, where, fix, "warning"))
-        else:
-            none = f"none of the labels {coded} occurs in {name}, but other values do: {values}."
+        fix = f"if they are structures, name them in the labels of '{name}' (now {coding}), or set `ignore`."
+        if not known:
+            none = f"none of the labels {coding} occurs in {name}, but other values do: {values}."
             raise AuditError(Finding("LABEL_CODING", none, where, fix))
+        fact = f"{name} holds values outside its labels in {len(cases)} cases: {values}; they count as background."
+        findings.append(Finding("LABEL_OUTSIDE", fact, where, fix, "warning"))
     return findings

@@ -8,12 +8,13 @@ from pathlib import Path
 from typing import Any
 
 from segaudit.errors import AuditError, Finding, raise_errors
+from segaudit.files import read_file
 from segaudit.metrics import METRICS, Counts, Measured
 from segaudit.scores.base import Scores
 from segaudit.scores.finish import Entry, finish
 
 _COUNTS = ("TP", "FP", "FN", "TN")
-_MAX_BYTES = 1 << 30
+MAX_SUMMARY_BYTES = 128 << 20
 _SUFFIXES = (".nii.gz", ".nii", ".png", ".mha", ".nrrd", ".tif")
 
 
@@ -65,14 +66,9 @@ def read_summary(path: Path, *, ruler: str = "reference", model: str = "model") 
 
 
 def _load(path: Path) -> Any:
+    raw = read_file(path, MAX_SUMMARY_BYTES, what="SUMMARY", fix="give the summary.json of one evaluation.")
     try:
-        if path.stat().st_size > _MAX_BYTES:
-            raise AuditError(Finding("SUMMARY_TOO_LARGE", f"{path} is larger than 1 GiB.", str(path)))
-        return json.loads(path.read_bytes())
-    except FileNotFoundError:
-        raise AuditError(Finding("FILE_MISSING", f"there is no file {path}.", str(path), "check the path.")) from None
-    except OSError as error:
-        raise AuditError(Finding("FILE_UNREADABLE", f"{path} cannot be read: {error.strerror}.", str(path))) from None
+        return json.loads(raw)
     except (ValueError, RecursionError) as error:
         fact = f"{path} is no valid JSON: {error}."
         raise AuditError(Finding("SUMMARY_MALFORMED", fact, str(path), "give an unbroken file.")) from None

@@ -43,9 +43,11 @@ def omission_p(values: ArrayLike, groups: ArrayLike, omitted: ArrayLike, replace
     >>> omission_p([1, 2, 3, 4, 5, 6], [0, 0, 0, 1, 1, 1], [0, 3]).round(4).tolist()
     [0.1489, 0.1489]
     """
-    x = np.round(np.asarray(values, dtype=np.float64), DECIMALS)
+    x = np.asarray(values, dtype=np.float64).round(DECIMALS)
     group, out = np.asarray(groups, dtype=np.intp), np.asarray(omitted, dtype=np.intp)
-    new = np.full(out.size, np.nan) if replaced is None else np.round(np.asarray(replaced, np.float64), DECIMALS)
+    new: Floats = np.full(out.size, np.nan)
+    if replaced is not None:
+        new = np.asarray(replaced, dtype=np.float64).round(DECIMALS)
     k = int(group.max()) + 1
     sizes = np.bincount(group, minlength=k)
     ranks = midranks(x)

@@ -35,7 +35,7 @@ def permutation_of_means(groups: Sequence[ArrayLike], *, draws: int, rng: np.ran
 
     Notes
     -----
-    The null is that the groups have one distribution, as for a rank test; the statistic looks at means. It is not a test
+    The null is that the groups have one distribution, as for a rank test; the statistic looks at means. It is no test
     of equal means between groups whose spreads differ. One score far out can make or hide a difference of means.
 
     Examples

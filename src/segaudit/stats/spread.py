@@ -154,11 +154,15 @@ def pitman_morgan(trusted: ArrayLike, other: ArrayLike, *, level: float = 0.95) 
     df = x.size - 2
     if df < 2 or not (np.ptp(x) and np.ptp(y)):
         raise ValueError("the Pitman-Morgan test needs four cases and spread under both rulers")
-    r = float(np.corrcoef(x + y, x - y)[0, 1])
-    t = r * math.sqrt(df / (1 - r * r))
+    sums, differences = x + y, x - y
+    noise = 1e-12 * float(np.ptp(x) + np.ptp(y))
+    # scores that differ by a constant, or mirror each other, have equal spread: rounding must not decide
+    equal = np.ptp(sums) <= noise or np.ptp(differences) <= noise
+    r = 0.0 if equal else float(np.corrcoef(sums, differences)[0, 1])
+    t = r * math.sqrt(df / (1 - r * r)) if r * r < 1 else math.copysign(math.inf, r)
     correlation = float(np.corrcoef(x, y)[0, 1])
     critical = float(student.ppf(0.5 + level / 2, df))
-    k = 1 + 2 * (1 - correlation**2) * critical**2 / df
+    k = 1 + 2 * max(0.0, 1 - correlation**2) * critical**2 / df
     ratio = float(y.std(ddof=1) / x.std(ddof=1))
     factor = math.sqrt(k + math.sqrt(k * k - 1))
     return PitmanMorgan(r, t, df, float(2 * student.sf(abs(t), df)), ratio, ratio / factor, ratio * factor)

@@ -96,7 +96,7 @@ _WORDS = (
     ("agreement", "both rulers give the same verdict."),
     ("undetermined", "the verdicts differ and nothing explains it, or there was nothing to compare."),
     (
-        "strong collapse, collapse, stable, inflation",
+        "strong collapse, collapse, stable, wider",
         "the interval of the noise ratio lies below 0.5, below 0.8, within 0.8 to 1.25, above 1.25.",
     ),
     (

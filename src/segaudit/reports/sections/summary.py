@@ -18,6 +18,7 @@ from segaudit.reports.numbers import (
 )
 from segaudit.reports.reading import Reading, Row, number
 from segaudit.reports.verdicts import (
+    SPREADS,
     TONES,
     closeness,
     collapse,
@@ -112,7 +113,7 @@ def _status(reading: Reading, ruler: str) -> Cell:
         head = closeness(reading, ruler) or found
         rest = (found if head != found else "", note)
         return Cell(head, note=", ".join(part for part in rest if part), tone="warning")
-    return Cell(f"spread: {found}" if found else "not compared", note=note)
+    return Cell(f"spread: {SPREADS.get(found, found)}" if found else "not compared", note=note)
 
 
 def made_by(reading: Reading, ruler: str) -> tuple[str, None, str]:

@@ -1,0 +1,58 @@
+"""What a finished run gives to its readers: the report, and the gate of a pipeline."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+from pathlib import Path
+
+from segaudit.config.base import read_toml
+from segaudit.config.limits import Limits
+from segaudit.gates import Gate, gate
+from segaudit.lines import Progress, Result, silent
+from segaudit.provenance import Step
+from segaudit.runs import read_audit
+from segaudit.store import RunDirectory
+from segaudit.tables import DISPARITIES, GROUPS, RULERS
+
+
+def report_run(folder: Path, formats: Sequence[str], *, show_cases: bool = False) -> list[Path]:
+    """Write the report of an audited run directory into it, and record the step."""
+    from segaudit.reports import report
+
+    run = RunDirectory(folder)
+    found, comparisons = read_audit(run)
+    steps = run.steps()
+    read = {i.path: i for step in steps for i in step.inputs}
+    declared = [step.options.get("digest") for step in steps if step.verb == "plan"]
+    made = report(
+        found,
+        comparisons,
+        show_cases=show_cases,
+        inputs=tuple(read[path] for path in sorted(read)),
+        declared_first=found.plan.digest() in declared if declared else None,
+        images={case: Path(path) for case, path in found.cohort.images.items()} if found.cohort else None,
+    )
+    written = made.write(folder, formats)
+    names = [str(path.relative_to(folder)) for path in written]
+    run.record(Step("report", {"formats": list(formats), "show_cases": show_cases}), names)
+    return written
+
+
+def with_report(result: Result, formats: Sequence[str], progress: Progress = silent) -> Result:
+    """Write the report of a result that has a run directory, and return the result with the report's page."""
+    if result.run is None:
+        return result
+    progress("writing the report", 0, 1)
+    written = report_run(result.run, formats)
+    progress("writing the report", 1, 1)
+    return replace(result, report=next(path for path in written if path.suffix == ".html"))
+
+
+def gate_run(folder: Path, limits: Path) -> Gate:
+    """Return whether an audited run directory keeps the limits of a limits.toml."""
+    run = RunDirectory(folder)
+    tables = {schema.name: run.read_table(schema) for schema in (GROUPS, DISPARITIES)}
+    if run.has(f"{RULERS.name}.csv"):
+        tables[RULERS.name] = run.read_table(RULERS)
+    return gate(tables, read_toml(limits, Limits))
