@@ -9,6 +9,7 @@ from typing import Any, TypeVar
 from pydantic import BaseModel, ConfigDict, ValidationError
 
 from segaudit.errors import AuditError, Finding, did_you_mean
+from segaudit.files import read_file
 
 MAX_TOML_BYTES = 8 * 1024 * 1024
 
@@ -30,18 +31,10 @@ def read_toml(path: Path, model: type[Model]) -> Model:
     AuditError
         FILE_MISSING, FILE_UNREADABLE, TOML_TOO_LARGE, TOML_MALFORMED, or one TOML_UNKNOWN_KEY / TOML_VALUE a fault.
     """
-    try:
-        raw = path.read_bytes()
-    except FileNotFoundError:
-        raise AuditError(Finding("FILE_MISSING", f"there is no file {path}.", str(path), "check the path.")) from None
-    except OSError as error:
-        raise AuditError(Finding("FILE_UNREADABLE", f"{path} cannot be read: {error.strerror}.", str(path))) from None
-    if len(raw) > MAX_TOML_BYTES:
-        fact = f"{path} has {len(raw)} bytes; the limit is {MAX_TOML_BYTES}."
-        raise AuditError(Finding("TOML_TOO_LARGE", fact, str(path), "put long lists into a file of their own."))
+    raw = read_file(path, MAX_TOML_BYTES, what="TOML", fix="put long lists into a file of their own.")
     try:
         data = tomllib.loads(raw.decode("utf-8-sig"))
-    except (tomllib.TOMLDecodeError, UnicodeDecodeError, RecursionError) as error:
+    except (ValueError, RecursionError) as error:
         fact = f"{path} is no valid TOML: {error}."
         raise AuditError(Finding("TOML_MALFORMED", fact, str(path), "mend the line; TOML files are UTF-8.")) from None
     return check(data, model, str(path))

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from segaudit.errors import AuditError, Finding
+from segaudit.files import read_file
 
 MAX_JSON_BYTES = 64 * 1024 * 1024
 
@@ -31,23 +32,14 @@ def read_json(path: Path, fix: str) -> Any:
         FILE_MISSING, FILE_UNREADABLE, JSON_TOO_LARGE or JSON_MALFORMED (with line and column).
     """
     where = str(path)
-    try:
-        raw = path.read_bytes()
-    except FileNotFoundError:
-        raise AuditError(Finding("FILE_MISSING", f"there is no file {path}.", where, "check the path.")) from None
-    except (OSError, ValueError) as error:
-        fact = f"{path} cannot be read: {getattr(error, 'strerror', None) or error}."
-        raise AuditError(Finding("FILE_UNREADABLE", fact, where, "give a file that you may read.")) from None
-    if len(raw) > MAX_JSON_BYTES:
-        fact = f"the file has {len(raw)} bytes; the limit is {MAX_JSON_BYTES}."
-        raise AuditError(Finding("JSON_TOO_LARGE", fact, where, fix))
+    raw = read_file(path, MAX_JSON_BYTES, what="JSON", fix=fix)
     try:
         return json.loads(raw.decode("utf-8-sig"))
     except json.JSONDecodeError as error:
         fact = f"this is no valid JSON: {error.msg[:1].lower()}{error.msg[1:]}."
         place = f"{where}, line {error.lineno}, column {error.colno}"
         raise AuditError(Finding("JSON_MALFORMED", fact, place, fix)) from None
-    except (UnicodeDecodeError, RecursionError) as error:
+    except (ValueError, RecursionError) as error:  # no UTF-8, a number of thousands of digits
         raise AuditError(Finding("JSON_MALFORMED", f"this is no valid JSON: {error}.", where, fix)) from None
 
 

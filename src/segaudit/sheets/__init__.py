@@ -6,8 +6,9 @@ from os import PathLike
 from pathlib import Path
 
 from segaudit.errors import AuditError, Finding
+from segaudit.files import read_file
 from segaudit.sheets.base import Sheet as Sheet
-from segaudit.sheets.base import sheet_of
+from segaudit.sheets.base import bounded, sheet_of
 from segaudit.sheets.delimited import checked_delimiter, decode, records_of, sniff
 from segaudit.sheets.workbooks import workbook
 
@@ -42,7 +43,7 @@ def read_sheet(
         COLUMN_DOUBLED or ROW_RAGGED.
     """
     path = Path(path)
-    raw = _read_bytes(path)
+    raw = read_file(path, MAX_SHEET_BYTES, what="SHEET", fix="keep only the rows and columns of this cohort.")
     if raw.startswith(b"PK\x03\x04"):
         records, notes = workbook(raw, path, sheet)
         return sheet_of(path, records, "", notes)
@@ -54,20 +55,4 @@ def read_sheet(
     if not text.strip():
         raise AuditError(Finding("SHEET_EMPTY", "the file is empty.", str(path), "give a file with a header and rows."))
     used = checked_delimiter(delimiter, path) if delimiter is not None else sniff(text, path)
-    return sheet_of(path, list(records_of(text, used, path)), used, notes)
-
-
-def _read_bytes(path: Path) -> bytes:
-    where = str(path)
-    try:
-        size = path.stat().st_size
-        if size > MAX_SHEET_BYTES:
-            fact = f"the file has {size} bytes; the limit is {MAX_SHEET_BYTES}."
-            raise AuditError(Finding("SHEET_TOO_LARGE", fact, where, "keep only the rows and columns of this cohort."))
-        return path.read_bytes()
-    except FileNotFoundError:
-        raise AuditError(Finding("FILE_MISSING", f"there is no file {path}.", where, "check the path.")) from None
-    except (OSError, ValueError) as error:
-        reason = getattr(error, "strerror", None) or str(error)
-        fact = f"{path} cannot be read: {reason}."
-        raise AuditError(Finding("FILE_UNREADABLE", fact, where, "give a file that you may read.")) from None
+    return sheet_of(path, bounded(records_of(text, used, path), path), used, notes)

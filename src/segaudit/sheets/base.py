@@ -14,6 +14,8 @@ from segaudit.errors import AuditError, Finding, raise_errors
 # In order of trust: a comma stands in text more often than a tab does.
 DELIMITERS = {"\t": "tab", ";": "semicolon", ",": "comma", "|": "bar"}
 _SHOWN_ROWS = 10
+MAX_CELLS = 64_000_000  # some GiB of memory; a row counts as 8 cells more than it has
+_ROW = 8
 
 Record = tuple[int, list[str]]
 
@@ -67,6 +69,19 @@ def sheet_of(path: Path, records: list[Record], delimiter: str, notes: list[Find
         )
     table = pd.DataFrame({name: column for name, column in zip(names, columns, strict=True) if name}, dtype="str")
     return Sheet(table, path, tuple(line for line, _ in rows), tuple(notes), delimiter)
+
+
+def bounded(records: Iterable[Record], path: Path) -> list[Record]:
+    """Return the records, unless they are more than memory should be taken for: few bytes may stand for many cells."""
+    found, cells = [], 0
+    for record in records:
+        cells += len(record[1]) + _ROW
+        if cells > MAX_CELLS:
+            fact = f"the table has more than {MAX_CELLS} cells (a row counts as {_ROW} more), the limit."
+            fix = "keep only the rows and columns of this cohort."
+            raise AuditError(Finding("SHEET_TOO_LARGE", fact, f"{path}, line {record[0]}", fix))
+        found.append(record)
+    return found
 
 
 def usual_width(rows: Iterable[Sequence[str]]) -> int:

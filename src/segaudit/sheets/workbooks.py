@@ -8,11 +8,12 @@ import re
 import warnings
 import zipfile
 import zlib
+from collections.abc import Iterator
 from pathlib import Path
 from xml.etree.ElementTree import ParseError  # only the exception: openpyxl parses, and _guard refuses entities
 
 from segaudit.errors import AuditError, Finding, did_you_mean
-from segaudit.sheets.base import Record
+from segaudit.sheets.base import Record, bounded
 
 MAX_XLSX_BYTES = 256 * 1024 * 1024  # unpacked
 
@@ -33,14 +34,15 @@ def workbook(raw: bytes, path: Path, sheet: str | None) -> tuple[list[Record], l
                 chosen = _chosen(titles, sheet, where, notes)
                 page = book.worksheets[titles.index(chosen)]
                 page.reset_dimensions()  # the stated size of a page may be wrong
-                rows = [[_as_text(value) for value in row] for row in page.iter_rows(values_only=True)]
+                numbered = enumerate(page.iter_rows(values_only=True), 1)
+                records = bounded(((line, [_as_text(value) for value in row]) for line, row in numbered), path)
             finally:
                 book.close()
     except (zipfile.BadZipFile, zlib.error, EOFError, OSError, InvalidFileException, ParseError) as error:
         raise _no_workbook(where, error) from None
     except (KeyError, ValueError, IndexError, TypeError, AttributeError, NotImplementedError) as error:
         raise _no_workbook(where, error) from None
-    return _squared(rows), notes
+    return bounded(_squared(records), path), notes
 
 
 def _no_workbook(where: str, error: BaseException) -> AuditError:
@@ -97,7 +99,7 @@ def _as_text(value: object) -> str:
     return str(value)
 
 
-def _squared(rows: list[list[str]]) -> list[Record]:
-    """Return rows of equal length: a page stores no blank cells at the end of a row."""
-    width = max((1 + max((i for i, cell in enumerate(row) if cell.strip()), default=-1) for row in rows), default=0)
-    return [(line, [*row[:width], *[""] * (width - len(row))]) for line, row in enumerate(rows, 1)]
+def _squared(records: list[Record]) -> Iterator[Record]:
+    """Give rows of equal length: a page stores no blank cells at the end of a row."""
+    width = max((1 + i for _, row in records for i, cell in enumerate(row) if cell.strip()), default=0)
+    return ((line, [*row[:width], *[""] * (width - len(row))]) for line, row in records)
