@@ -83,7 +83,7 @@ def test_compare_models__finds_the_figures_that_two_rulers_with_these_scores_giv
             rows = ours.table[(ours.table["quantity"] == own) & (ours.table["grouping"] == grouping)]
             same = theirs.table[(theirs.table["quantity"] == other) & (theirs.table["grouping"] == grouping)]
             assert len(rows) == len(same)
-            assert rows["value"].tolist() == same["value"].tolist()
+            pd.testing.assert_series_equal(rows["value"], same["value"], check_index=False)
             assert rows["baseline_value"].tolist() == pytest.approx(same["trusted_value"].tolist(), nan_ok=True)
     assert not {"independence", "shared_error_bound", "verdict_class", "inflation"} & set(ours.table["quantity"])
 

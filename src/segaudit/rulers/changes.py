@@ -13,7 +13,7 @@ from segaudit.audits.cells import Cell, Division, Floats
 from segaudit.audits.compare import generator
 from segaudit.audits.families import OMNIBUS
 from segaudit.audits.plan import Plan
-from segaudit.rulers.overall import spread_rows
+from segaudit.rulers.overall import Noise, noise_of, spread_rows
 from segaudit.rulers.pairs import Pair, Row, lookup, quantity
 from segaudit.stats import attribution, decompose, equivalence, variance, verdict
 from segaudit.stats.family import adjust
@@ -56,9 +56,10 @@ def change_rows(pair: Pair, division: Division, audit: Audit) -> Iterator[Row]:
     draws = int(np.clip(_NUMBERS // max(1, int(kept.sum())), _MIN_DRAWS, min(_DRAWS, plan.resamples)))
     x, y = pair.sign * pair.x[kept], pair.sign * pair.y[kept]
     divided = Divided(pair, division, kept, groups, x, y, pair.patients[kept], draws)
-    yield from spread_rows(pair, base, plan, audit.cases, groups=groups, kept=kept)
+    noise = noise_of(pair, plan, kept, groups)
+    yield from spread_rows(pair, base, plan, audit.cases, kept, groups, noise)
     yield from _per_group(divided, base, plan)
-    yield from _verdict_rows(divided, base, audit, (trusted, other))
+    yield from _verdict_rows(divided, base, audit, (trusted, other), noise)
 
 
 def _per_group(divided: Divided, base: Row, plan: Plan) -> Iterator[Row]:
@@ -83,7 +84,9 @@ def _per_group(divided: Divided, base: Row, plan: Plan) -> Iterator[Row]:
         )
 
 
-def _verdict_rows(divided: Divided, base: Row, audit: Audit, tests: tuple[pd.Series, pd.Series]) -> Iterator[Row]:
+def _verdict_rows(
+    divided: Divided, base: Row, audit: Audit, tests: tuple[pd.Series, pd.Series], noise: Noise
+) -> Iterator[Row]:
     plan, pair = audit.plan, divided.pair
     rng = generator(plan, *pair.trusted_cell.key, pair.other, divided.grouping, "rulers")
     given = {"groups": divided.groups, "patients": divided.patients}
@@ -98,21 +101,16 @@ def _verdict_rows(divided: Divided, base: Row, audit: Audit, tests: tuple[pd.Ser
         else None
     )
     margins = list(_equivalence(divided, plan, significant, rng))
-    walsh = variance.walsh_ratio(divided.x, divided.y, **given, level=plan.level)
-    excess = None
-    if pair.card.bounds == (0.0, 1.0) and pair.card.better == "higher":
-        log = variance.excess_ratio(divided.x, divided.y, **given, level=plan.level)
-        excess = (log.low, log.high)
     found = verdict.classify(
         trusted_significant=significant[0],
         other_significant=significant[1],
         gap_inflated=inflated.p < plan.alpha and inflated.shift > 0,
         gap_smaller=inflated.p < plan.alpha and inflated.shift < 0,
-        noise=(walsh.low, walsh.high),
+        noise=(noise.walsh.low, noise.walsh.high),
         change_significant=change.p < plan.alpha,
         phi_gap=shares.gap.value if shares else 0.0,
         phi_scale=shares.scale.value if shares else 0.0,
-        excess=excess,
+        excess=(noise.excess.low, noise.excess.high) if noise.excess else None,
         snr=(ratios.snr.low, ratios.snr.high) if np.isfinite(ratios.snr.low) else None,
         equivalent=len(margins) == 2
         and margins[1].word in ("equivalent within the margin", "detectable but negligible"),

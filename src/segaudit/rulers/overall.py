@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import dataclass
 
 import numpy as np
 import pandas as pd
@@ -39,9 +40,28 @@ def overall_rows(pair: Pair, plan: Plan, cases: pd.DataFrame) -> Iterator[Row]:
     yield quantity(
         base, "inflation_shift", found.shift, low=found.shift_low, high=found.shift_high, detail="Hodges-Lehmann"
     )
-    yield from spread_rows(pair, base, plan, cases)
+    everyone = np.ones(pair.x.size, dtype=bool)
+    yield from spread_rows(pair, base, plan, cases, everyone, None, noise_of(pair, plan, everyone, None))
     if not pair.of_models:
         yield from _independence_rows(pair, base, plan, found)
+
+
+@dataclass(frozen=True)
+class Noise:
+    """The Walsh ratio of the scores, and that of the log errors where the score is bounded at 1."""
+
+    walsh: variance.WalshRatio
+    excess: variance.WalshRatio | None
+
+
+def noise_of(pair: Pair, plan: Plan, kept: np.ndarray, groups: np.ndarray | None) -> Noise:
+    """Return the noise ratios of a pair's kept cases, within groups when they are given."""
+    given = (pair.x[kept], pair.y[kept])
+    patients = pair.patients[kept]
+    walsh = variance.walsh_ratio(*given, groups=groups, patients=patients, level=plan.level)
+    if pair.card.bounds != (0.0, 1.0) or pair.card.better != "higher":
+        return Noise(walsh, None)
+    return Noise(walsh, variance.excess_ratio(*given, groups=groups, patients=patients, level=plan.level))
 
 
 def spread_rows(
@@ -49,14 +69,13 @@ def spread_rows(
     base: Row,
     plan: Plan,
     cases: pd.DataFrame,
-    *,
-    groups: np.ndarray | None = None,
-    kept: np.ndarray | None = None,
+    kept: np.ndarray,
+    groups: np.ndarray | None,
+    noise: Noise,
 ) -> Iterator[Row]:
     """Yield the noise ratios of a pair: the Walsh ratio that decides, and the descriptive ones beside it."""
-    at = np.ones(pair.x.size, dtype=bool) if kept is None else kept
-    x, y, patients = pair.x[at], pair.y[at], pair.patients[at]
-    walsh = variance.walsh_ratio(x, y, groups=groups, patients=patients, level=plan.level)
+    x, y, patients = pair.x[kept], pair.y[kept], pair.patients[kept]
+    walsh, excess = noise.walsh, noise.excess
     estimable = np.isfinite(walsh.ratio)
     yield quantity(
         base,
@@ -70,8 +89,7 @@ def spread_rows(
     )
     word = variance.decision(walsh.low, walsh.high)
     yield quantity(base, "collapse", word, detail="Walsh ratio against 0.5, 0.8 and 1.25")
-    if pair.card.bounds == (0.0, 1.0) and pair.card.better == "higher":
-        excess = variance.excess_ratio(x, y, groups=groups, patients=patients, level=plan.level)
+    if excess is not None:
         yield quantity(
             base,
             "walsh_ratio_log",
@@ -83,7 +101,7 @@ def spread_rows(
             detail=_compression(word, excess),
         )
     found = spread.spread_ratios(x, y, groups=groups, patients=patients, level=plan.level)
-    names = cases["case"].to_numpy()[pair.cases[at]]
+    names = cases["case"].to_numpy()[pair.cases[kept]]
     for name in ("sd", "iqr", "mad", "mnad"):
         ratio: spread.SpreadRatio = getattr(found, name)
         detail = ratio.reason
