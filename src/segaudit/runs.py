@@ -177,9 +177,9 @@ def _grouping_from_json(value: Mapping[str, Any]) -> Grouping:
 def audit_document(audit: Audit, comparisons: Sequence[RulerComparison]) -> dict[str, Any]:
     """Return audit.json: the plan, what was audited, every result table and every finding."""
     scores = audit.scores.table
-    tables = {schema.name: _rows(table) for schema, table in audit.tables()}
-    tables["rulers"] = [row for comparison in comparisons for row in _rows(comparison.table)]
-    tables["independence"] = [row for comparison in comparisons for row in _rows(comparison.independence)]
+    tables = {schema.name: rows_of(table) for schema, table in audit.tables()}
+    tables["rulers"] = [row for comparison in comparisons for row in rows_of(comparison.table)]
+    tables["independence"] = [row for comparison in comparisons for row in rows_of(comparison.independence)]
     sets = _cohort_document(audit.cohort)["mask_sets"] if audit.cohort else []
     document = {
         "plan": audit.plan.as_json(),
@@ -218,7 +218,7 @@ def _all_findings(audit: Audit, comparisons: Sequence[RulerComparison]) -> list[
     return list(dict.fromkeys([*audit.findings, *(f for c in comparisons for f in c.findings)]))
 
 
-def _rows(table: pd.DataFrame) -> list[dict[str, Any]]:
+def rows_of(table: pd.DataFrame) -> list[dict[str, Any]]:
     """Return a table as JSON rows: empty cells null."""
     columns = {}
     for name in table.columns:

@@ -1,4 +1,5 @@
 """The command line: one thin command a verb."""
 
+from segaudit.cli import confounding as confounding
 from segaudit.cli import preparing as preparing
 from segaudit.cli.app import main as main

@@ -43,6 +43,9 @@ Fresh = Annotated[bool, typer.Option("--fresh", help="Measure every case anew; t
 KeepGoing = Annotated[
     bool, typer.Option("--keep-going", help="Go on without the cases that cannot be measured; exit status 1.")
 ]
+MaxBytes = Annotated[
+    int | None, typer.Option("--max-image-bytes", min=1, help="Largest image, voxels as stored; 8 GiB by default.")
+]
 Scores = Annotated[
     list[str] | None,
     typer.Option(
@@ -129,6 +132,7 @@ def score(
     model: Model = "model",
     workers: Workers = None,
     scheduler: Scheduler = None,
+    max_bytes: MaxBytes = None,
     *,
     fresh: Fresh = False,
     keep_going: KeepGoing = False,
@@ -158,7 +162,7 @@ def score(
             models=models or (),
             rulers=rulers or (),
             metrics=[name.strip() for name in metrics.split(",") if name.strip()],
-            means=Means(workers, scheduler, fresh, keep_going),
+            means=Means(workers, scheduler, fresh, keep_going, max_bytes),
             files=files,
             progress=told,
         )
@@ -301,6 +305,7 @@ def run(
     out: Out = None,
     workers: Workers = None,
     scheduler: Scheduler = None,
+    max_bytes: MaxBytes = None,
     *,
     fresh: Fresh = False,
     keep_going: KeepGoing = False,
@@ -312,7 +317,7 @@ def run(
     from segaudit.publications import with_report
 
     with screens.progress() as told:
-        result = run_plan(plan, out, means=Means(workers, scheduler, fresh, keep_going), progress=told)
+        result = run_plan(plan, out, means=Means(workers, scheduler, fresh, keep_going, max_bytes), progress=told)
         result = with_report(result, ("html", "json"), told)
     screens.show(result, as_json=as_json)
     if keep_going:
