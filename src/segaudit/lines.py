@@ -31,6 +31,7 @@ from segaudit.scores import (
     score,
 )
 from segaudit.store import RunDirectory, check_writable
+from segaudit.volumes import DEFAULT_MAX_BYTES
 
 Progress = Callable[[str, int, int], None]
 _WAITING = "waiting for another process"
@@ -89,12 +90,15 @@ class Means:
         Whether the ledger of the run directory is begun anew.
     keep_going : bool
         Whether cases that cannot be measured are not_scored in place of errors.
+    max_bytes : int or None
+        Largest image, voxels as stored; the usual limit when None.
     """
 
     workers: int | None = None
     scheduler: str | None = None
     fresh: bool = False
     keep_going: bool = False
+    max_bytes: int | None = None
 
 
 @dataclass(frozen=True)
@@ -177,6 +181,7 @@ def score_line(
             progress=lambda done, total: progress("scoring", done, total),
             ledger=out / LEDGER,
             keep_going=means.keep_going,
+            max_bytes=means.max_bytes or DEFAULT_MAX_BYTES,
         )
         if plan is not None:
             record_plan(run, plan)

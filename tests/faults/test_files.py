@@ -88,8 +88,8 @@ def test_file__that_changes_while_it_is_read_is_refused(small, tmp_path, monkeyp
     path = small / "pred" / "c001.nii.gz"
     read = tasks.read_labels
 
-    def slow(given):
-        volume = read(given)
+    def slow(given, **options):
+        volume = read(given, **options)
         if given == path:
             os.utime(path, ns=(1, 1))
         return volume
@@ -98,3 +98,12 @@ def test_file__that_changes_while_it_is_read_is_refused(small, tmp_path, monkeyp
     with pytest.raises(AuditError) as caught:
         scored(small, tmp_path / "l")
     assert [f.code for f in caught.value.findings] == ["FILE_CHANGED", "CASES_NOT_SCORED"]
+
+
+def test_image__above_the_limit_is_refused_and_the_limit_can_be_set(small, command, tmp_path):
+    words = ["score", "--pred", small / "pred", "--ref", f"gold={small / 'gold'}", "--labels", "vb=1,disc=2"]
+    words += ["-o", tmp_path / "run", "--workers", "1"]
+    refused = command(*words, "--max-image-bytes", 12**3 - 1)
+    assert refused.status == 2
+    assert refused.err.count("IMAGE_TOO_LARGE") == 24
+    assert command(*words, "--max-image-bytes", 12**3).status == 0

@@ -11,7 +11,7 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 import segaudit.sheets.base
-from segaudit.cohorts import read_cohort
+from segaudit.cohorts import discover_masks, read_cohort
 from segaudit.config.base import MAX_TOML_BYTES, read_toml
 from segaudit.config.limits import Limits
 from segaudit.config.plan import PlanFile
@@ -67,7 +67,8 @@ CORPUS = {
         b'{"metric_per_case": [null, 1, "x", []]}',
         b"[" * 100_000,
         b'{"metric_per_case": [{"prediction_file": "c", "metrics": {"1": {"TP": 1e300, "FP": 0, "FN": 0, "TN": 0}}}]}',
-        b'{"metric_per_case": [{"prediction_file": "\\ud800", "metrics": {"1": {"TP": 1, "FP": 0, "FN": 0, "TN": 0}}}]}',
+        b'{"metric_per_case": [{"prediction_file": "\\ud800", "metrics": {}}]}',
+        b'{"metric_per_case": [{"prediction_file": "c", "metrics": {"\\udfff": {"TP":1,"FP": 0, "FN": 0, "TN": 0}}}]}',
     ],
 }
 
@@ -115,7 +116,10 @@ def tried(read, folder, data: bytes, bounded) -> None:
         try:
             read(path)
         except AuditError as error:
-            assert all(f.code and f.message and f.where for f in error.findings)
+            findings = error.findings
+        else:
+            findings = ()
+    assert all(finding.code and finding.message and finding.where for finding in findings)
 
 
 def fuzzed(kind):
@@ -154,19 +158,19 @@ def test_summary__any_bytes(data, tmp_path_factory, bounded):
     tried(read_summary, tmp_path_factory.getbasetemp(), data, bounded)
 
 
+SPREADSHEET = "http://schemas.openxmlformats.org/spreadsheetml/2006/main"
+PACKAGE = "http://schemas.openxmlformats.org/package/2006"
+DOCUMENT = "http://schemas.openxmlformats.org/officeDocument/2006/relationships"
+KIND = "application/vnd.openxmlformats-officedocument.spreadsheetml.sheet.main+xml"
 PARTS = {
-    "[Content_Types].xml": '<Types xmlns="http://schemas.openxmlformats.org/package/2006/content-types"><Override '
-    'PartName="/xl/workbook.xml" ContentType="application/vnd.openxmlformats-officedocument.spreadsheetml.sheet.main+xml"/>'
-    "</Types>",
-    "xl/workbook.xml": '<workbook xmlns="http://schemas.openxmlformats.org/spreadsheetml/2006/main" xmlns:r="http://schemas'
-    '.openxmlformats.org/officeDocument/2006/relationships"><sheets><sheet name="s" sheetId="1" r:id="r1"/></sheets></workbook>',
-    "xl/_rels/workbook.xml.rels": '<Relationships xmlns="http://schemas.openxmlformats.org/package/2006/relationships">'
-    '<Relationship Id="r1" Type="http://schemas.openxmlformats.org/officeDocument/2006/relationships/worksheet" '
-    'Target="worksheets/sheet1.xml"/></Relationships>',
+    "[Content_Types].xml": f'<Types xmlns="{PACKAGE}/content-types">'
+    f'<Override PartName="/xl/workbook.xml" ContentType="{KIND}"/></Types>',
+    "xl/workbook.xml": f'<workbook xmlns="{SPREADSHEET}" xmlns:r="{DOCUMENT}"><sheets>'
+    '<sheet name="s" sheetId="1" r:id="r1"/></sheets></workbook>',
+    "xl/_rels/workbook.xml.rels": f'<Relationships xmlns="{PACKAGE}/relationships"><Relationship Id="r1" '
+    f'Type="{DOCUMENT}/worksheet" Target="worksheets/sheet1.xml"/></Relationships>',
 }
-SHEET = (
-    '<worksheet xmlns="http://schemas.openxmlformats.org/spreadsheetml/2006/main"><sheetData>{}</sheetData></worksheet>'
-)
+SHEET = f'<worksheet xmlns="{SPREADSHEET}"><sheetData>{{}}</sheetData></worksheet>'
 
 
 def cell(place: str, row: int) -> str:
@@ -242,3 +246,12 @@ def test_cohort__a_pattern_that_leads_out_of_its_folder_is_refused(tmp_path, wit
     (tmp_path / "cohort.toml").write_text(text)
     with pytest.raises(AuditError, match="MASK_PATTERN"):
         read_cohort(tmp_path / "cohort.toml")
+
+
+def test_masks__a_file_name_that_is_no_text_is_named(tmp_path):
+    try:
+        (tmp_path / os.fsdecode(b"c\xff.nii.gz")).touch()
+    except OSError:
+        pytest.skip("this file system takes only names that are text")
+    with pytest.raises(AuditError, match=r"MASK_NAME.*c.udcff"):
+        discover_masks(tmp_path)

@@ -33,12 +33,13 @@ def study_table(seed=7):
     table["age"] = rng.permutation(ages)
     for name, counts in MARGINALS.items():
         table[name] = rng.permutation(np.repeat(list(counts), list(counts.values())))
-    for place in range(N_TWICE):  # the exams of a patient share sex and race: swap with a row that has the level
-        for name in ("sex", "race"):
-            want, twin = table.at[place, name], N_PATIENTS + place
-            if table.at[twin, name] != want:
-                free = next(i for i in range(N_TWICE, N_PATIENTS) if table.at[i, name] == want)
-                table.at[free, name], table.at[twin, name] = table.at[twin, name], want
+    for name in ("sex", "race"):  # the exams of a patient share them: swap with a row that has the level
+        levels = table[name].tolist()
+        for place in range(N_TWICE):
+            twin = N_PATIENTS + place
+            free = twin if levels[twin] == levels[place] else levels.index(levels[place], N_TWICE)
+            levels[free], levels[twin] = levels[twin], levels[free]
+        table[name] = levels
     return table
 
 

@@ -1,4 +1,4 @@
-"""`segaudit leak`: patients and images on two sides, planted and in other people's folds; the exit code for pipelines."""
+"""`segaudit leak`: patients and images on two sides, planted and in other people's folds; exit codes for pipelines."""
 
 import gzip
 import json
@@ -128,7 +128,7 @@ def write_image(path, values, **header):
 
 
 def test_leak__images_are_compared_by_what_they_show(leak, table_file, tmp_path):
-    """The same voxels packed otherwise, typed otherwise and placed otherwise are the same image; a voxel apart is not."""
+    """The same voxels packed, typed and placed otherwise are the same image; one voxel apart is another."""
     rng = np.random.default_rng(1)
     voxels = rng.integers(-200, 900, (5, 6, 7)).astype(np.int16)
     folder = tmp_path / "images"

@@ -163,7 +163,7 @@ def planned(published, rulers):
     """Return the published tests of some rulers as the audit's table of tests."""
     rows = published[published["ruler"].isin(rulers)].reset_index(drop=True)
     parts = rows["score"].str.split("_", expand=True)
-    blank = {name: np.nan for name in TESTS.names()}
+    blank = dict.fromkeys(TESTS.names(), np.nan)
     words = {c.name: "" for c in TESTS.columns if c.kind == "text"}
     return TESTS.frame(
         pd.DataFrame([{**blank, **words}] * len(rows)).assign(

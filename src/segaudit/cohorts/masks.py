@@ -38,7 +38,8 @@ def discover_masks(
     Raises
     ------
     AuditError
-        FOLDER_MISSING, FOLDER_UNREADABLE, MASK_PATTERN, MASKS_NONE, MASK_DOUBLED, MASK_DANGLING or PATH_ESCAPES.
+        FOLDER_MISSING, FOLDER_UNREADABLE, MASK_PATTERN, MASKS_NONE, MASK_DOUBLED, MASK_DANGLING, MASK_NAME or
+        PATH_ESCAPES.
     """
     folder = Path(folder)
     names = _listed(folder, pattern)
@@ -107,6 +108,10 @@ def _faults(found: dict[str, list[Path]], folder: Path, within: Path | None) -> 
             fact = f"case '{case}' has {len(paths)} files ({listing(sorted(path.name for path in paths))})."
             faults.append(Finding("MASK_DOUBLED", fact, where, "keep one mask a case, or name the pattern."))
     every = [path for paths in found.values() for path in paths]
+    unreadable = sorted(ascii(path.name) for path in every if not _is_text(str(path)))
+    if unreadable:
+        fact = f"{len(unreadable)} file names are no text in UTF-8 ({listing(unreadable)})."
+        faults.append(Finding("MASK_NAME", fact, ascii(where).strip("'"), "rename the files."))
     dangling = sorted(path.name for path in every if not path.is_file())
     if dangling:
         fact = f"{len(dangling)} links lead to no file ({listing(dangling)})."
@@ -118,6 +123,10 @@ def _faults(found: dict[str, list[Path]], folder: Path, within: Path | None) -> 
             fact = f"{len(away)} files are links out of the folder and of the cohort's folder ({listing(away)})."
             faults.append(Finding("PATH_ESCAPES", fact, where, "name the folder where the files lie, or copy them."))
     return faults
+
+
+def _is_text(name: str) -> bool:
+    return not any("\ud800" <= letter <= "\udfff" for letter in name)
 
 
 def read_labels(path: Path) -> tuple[dict[str, tuple[int, ...]], int | None]:

@@ -34,13 +34,15 @@ def read_json(path: Path, fix: str) -> Any:
     where = str(path)
     raw = read_file(path, MAX_JSON_BYTES, what="JSON", fix=fix)
     try:
-        return json.loads(raw.decode("utf-8-sig"))
+        data = json.loads(raw.decode("utf-8-sig"))
+        json.dumps(data, ensure_ascii=False).encode()  # half of a surrogate pair, which JSON can write, is no text
     except json.JSONDecodeError as error:
         fact = f"this is no valid JSON: {error.msg[:1].lower()}{error.msg[1:]}."
         place = f"{where}, line {error.lineno}, column {error.colno}"
         raise AuditError(Finding("JSON_MALFORMED", fact, place, fix)) from None
     except (ValueError, RecursionError) as error:  # no UTF-8, a number of thousands of digits
         raise AuditError(Finding("JSON_MALFORMED", f"this is no valid JSON: {error}.", where, fix)) from None
+    return data
 
 
 def read_dictionary(path: Path) -> dict[str, ColumnNotes]:

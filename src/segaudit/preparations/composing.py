@@ -122,7 +122,14 @@ def compose(
     if compared:
         own = [name for name in kept if name != compared]
         alike = splits.comparability(table, compared, own, unit=unit, seed=seed, yates=yates)
-    return Composition(made, alike, by_names, compared, tuple(notes))
+    used = {name for option in parts.values() for g in option for name in g.attributes} | set(kept)
+    return Composition(made, alike, by_names, compared, tuple(_on(notes, cohort, used)))
+
+
+def _on(notes: Sequence[Finding], cohort: Cohort, used: set[str]) -> list[Finding]:
+    """Return the findings but for those on columns that are in no table."""
+    idle = tuple(f"column '{one.column}'" for name, one in cohort.attributes.items() if name not in used)
+    return [finding for finding in notes if not finding.where.endswith(idle)]
 
 
 def _in_split(cases: pd.DataFrame, path: Path, notes: list[Finding]) -> pd.DataFrame:

@@ -15,6 +15,7 @@ from segaudit.scores.base import Scores
 from segaudit.scores.finish import finish
 from segaudit.scores.ledger import Ledger
 from segaudit.scores.measure import Progress, measure_cohort
+from segaudit.volumes import DEFAULT_MAX_BYTES
 
 DEFAULT_METRICS = ("dice", "ndsc", "hd95")
 
@@ -30,6 +31,7 @@ def score(
     progress: Progress | None = None,
     ledger: Path | str | None = None,
     keep_going: bool = False,
+    max_bytes: int = DEFAULT_MAX_BYTES,
 ) -> Scores:
     """Return the scores of models under rulers for every case of a cohort.
 
@@ -51,6 +53,8 @@ def score(
         same content, coding and metrics. The scores are the same with and without it.
     keep_going : bool
         Whether a case that cannot be measured is a warning, and its rows not_scored, in place of an error.
+    max_bytes : int
+        Largest image that memory is taken for: its voxels as stored.
 
     Returns
     -------
@@ -76,6 +80,7 @@ def score(
             progress=progress,
             ledger=kept,
             keep_going=keep_going,
+            max_bytes=max_bytes,
         )
     patients = dict(zip(cohort.cases["case"], cohort.cases["patient"], strict=True))
     table, loads = finish(found.entries, patients, names)
@@ -96,6 +101,7 @@ def score_folders(
     progress: Progress | None = None,
     ledger: Path | str | None = None,
     keep_going: bool = False,
+    max_bytes: int = DEFAULT_MAX_BYTES,
     model: str = "model",
 ) -> Scores:
     """Return the scores of a folder of predictions against one or more folders of references, paired by case name.
@@ -158,6 +164,7 @@ def score_folders(
         progress=progress,
         ledger=ledger,
         keep_going=keep_going,
+        max_bytes=max_bytes,
     )
 
 

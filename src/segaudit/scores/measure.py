@@ -52,6 +52,7 @@ def measure_cohort(
     progress: Progress | None,
     ledger: Ledger | None,
     keep_going: bool,
+    max_bytes: int,
 ) -> Found:
     """Return what is measured of a cohort, and what was found on the way.
 
@@ -62,7 +63,8 @@ def measure_cohort(
         after all others were measured; with `keep_going` these are warnings, and their entries are not_scored.
     """
     home = str(Path.cwd()) if executor is not None else ""
-    tasks = _tasks(cohort, models, rulers, metrics, digests=ledger is not None, home=home)
+    common = Task("", (), tuple(metrics), ledger is not None, home, max_bytes)
+    tasks = _tasks(cohort, models, rulers, common)
     results = _measured(tasks, workers, executor, progress, ledger)
     findings = [finding for task in tasks for finding in _placed(task, results[task.case])]
     failed = [task.case for task in tasks if results[task.case].errors]
@@ -166,9 +168,8 @@ def _placed(task: Task, done: Done) -> Iterator[Finding]:
             yield from (replace(finding, where=pair_place(task.case, model)) for finding in found)
 
 
-def _tasks(
-    cohort: Cohort, models: Sequence[str], rulers: Sequence[str], metrics: Sequence[str], *, digests: bool, home: str
-) -> list[Task]:
+def _tasks(cohort: Cohort, models: Sequence[str], rulers: Sequence[str], common: Task) -> list[Task]:
+    """Return a task for each case that has a prediction and a reference, with what all of them have in common."""
     paths = {name: dict(_paths(cohort.mask_sets[name])) for name in {*models, *rulers}}
 
     def source(name: str, case: str) -> Source:
@@ -181,7 +182,7 @@ def _tasks(
         theirs = [source(name, case) for name in rulers if case in paths[name]]
         pairs = tuple((model, ruler) for model in ours for ruler in theirs)
         if pairs:
-            tasks.append(Task(case, pairs, tuple(metrics), digests, home))
+            tasks.append(replace(common, case=case, pairs=pairs))
     return tasks
 
 

@@ -49,7 +49,7 @@ def read_summary(path: Path, *, ruler: str = "reference", model: str = "model") 
         where = f"{path}, metric_per_case[{i}]"
         try:
             case = _case_name(str(item["prediction_file"]))
-            found = [(label, _measured(values)) for label, values in item["metrics"].items()]
+            found = [(_label_name(label), _measured(values)) for label, values in item["metrics"].items()]
         except (KeyError, TypeError, AttributeError, ValueError, OverflowError) as error:
             fact = f"case {i} lacks or garbles {error}."
             findings.append(
@@ -59,7 +59,7 @@ def read_summary(path: Path, *, ruler: str = "reference", model: str = "model") 
         if case in seen:
             findings.append(Finding("SUMMARY_TWICE", f"case '{case}' occurs twice.", where, "remove one."))
         seen.add(case)
-        entries += [(case, model, ruler, _label_name(label), measured) for label, measured in found]
+        entries += [(case, model, ruler, label, measured) for label, measured in found]
     raise_errors(findings)
     table, loads = finish(entries, {case: case for case in seen}, _metrics_of_counts())
     return Scores(table, loads, (path,))
@@ -86,10 +86,15 @@ def _metrics_of_counts() -> list[str]:
 
 
 def _case_name(file: str) -> str:
-    name = file.replace("\\", "/").rsplit("/", 1)[-1]
+    name = _checked(file).replace("\\", "/").rsplit("/", 1)[-1]
     return next((name.removesuffix(suffix) for suffix in _SUFFIXES if name.endswith(suffix)), name)
 
 
 def _label_name(label: str) -> str:
     """Return nnU-Net's key of a label or region (`1`, `(1, 2)`) as a name without blanks."""
-    return label.strip("()").replace(", ", "+").replace(",", "+").strip("+")
+    return _checked(label).strip("()").replace(", ", "+").replace(",", "+").strip("+")
+
+
+def _checked(name: str) -> str:
+    name.encode()  # half of a surrogate pair, which JSON can write, is no text: ValueError
+    return name

@@ -18,7 +18,7 @@ from segaudit.cohorts import Labels
 from segaudit.errors import AuditError, Finding
 from segaudit.metrics import METRICS, Measured, measure
 from segaudit.provenance import digest_bytes, digest_file
-from segaudit.volumes import LabelVolume, on_grid, read_labels
+from segaudit.volumes import DEFAULT_MAX_BYTES, LabelVolume, on_grid, read_labels
 
 # What decides a measured value: the files of these packages, and these libraries.
 _DECIDING = {"segaudit.metrics": "*", "segaudit.volumes": "*", "segaudit.scores": "tasks.py"}
@@ -51,6 +51,8 @@ class Task:
         Whether the files' content is to be named by its digest.
     home : str
         Folder that relative paths start from, where a worker may have another one.
+    max_bytes : int
+        Largest image, voxels as stored.
     """
 
     case: str
@@ -58,6 +60,7 @@ class Task:
     metrics: tuple[str, ...]
     digests: bool = False
     home: str = ""
+    max_bytes: int = DEFAULT_MAX_BYTES
 
 
 @dataclass(frozen=True, slots=True)
@@ -171,7 +174,7 @@ def measure_case(task: Task) -> Done:
             volumes[source.path] = None
             try:
                 path = os.path.join(task.home, source.path)  # noqa: PTH118  # a path as it was given, "./" and all
-                volumes[source.path], files[source.path] = _read(path, digests=task.digests)
+                volumes[source.path], files[source.path] = _read(path, task)
             except AuditError as error:
                 errors.extend(replace(finding, where=source.path) for finding in error.findings)
         return volumes[source.path]
@@ -191,12 +194,12 @@ def measure_case(task: Task) -> Done:
     return Done(task.case, files, pairs, tuple(errors), code_version())
 
 
-def _read(path: str, *, digests: bool) -> tuple[LabelVolume, FileFacts]:
+def _read(path: str, task: Task) -> tuple[LabelVolume, FileFacts]:
     before = Stamp.of(path)
-    volume = read_labels(Path(path))
+    volume = read_labels(Path(path), max_bytes=task.max_bytes)
     findings = tuple(replace(finding, where="") for finding in volume.findings)
     voxels = _voxels(volume.labels)
-    if not digests:
+    if not task.digests:
         return volume, FileFacts(findings, voxels)
     sha256 = digest_file(Path(path))
     now_ns = time.time_ns()
