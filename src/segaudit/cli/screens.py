@@ -161,9 +161,9 @@ def _rulers_table(comparison: RulerComparison, model: str, scores: Scores, *, wh
         if metric == "dice":
             words[str(label)] = str(by["independence"]["value"])
     if words:
-        shown.caption = escape(
-            f"{other} and {model}: " + ", ".join(f"{word} ({label})" for label, word in words.items())
-        )
+        labels_of = {word: [label for label in words if words[label] == word] for word in words.values()}
+        told = "; ".join(f"{word} ({', '.join(labels)})" for word, labels in labels_of.items())
+        shown.caption = escape(f"{other} and {model}: {told}")
         shown.caption_justify = "left"
     return shown
 
