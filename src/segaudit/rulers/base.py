@@ -8,9 +8,8 @@ import pandas as pd
 
 from segaudit.audits import Audit
 from segaudit.errors import AuditError, Finding, did_you_mean, raise_errors
-from segaudit.rulers.changes import change_rows
+from segaudit.rulers.changes import comparison_rows
 from segaudit.rulers.masks import independence_rows, nearness, training_rows
-from segaudit.rulers.overall import overall_rows
 from segaudit.rulers.pairs import Row, divisions, lookup, pairs
 from segaudit.tables import INDEPENDENCE, RULERS, numbers
 
@@ -100,13 +99,7 @@ def compare_rulers(
     if not found:
         fact = f"no case has a score under both '{trusted}' and '{other}'."
         raise AuditError(Finding("RULERS_NO_CASE", fact, "scores", "the case names of both must be the same."))
-    rows: list[Row] = []
-    over = divisions(audit)
-    for pair in found:
-        rows += overall_rows(pair, audit.plan, audit.cases)
-        for division in over:
-            rows += change_rows(pair, division, audit)
-    table = RULERS.frame(rows)
+    table = RULERS.frame(comparison_rows(found, divisions(audit), audit))
     shared, notes = _independence(audit, trusted, other, table, second, workers)
     return RulerComparison(
         trusted, other, table, INDEPENDENCE.frame(shared), (*_findings(audit, trusted, other), *notes)

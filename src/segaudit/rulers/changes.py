@@ -2,64 +2,57 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from dataclasses import dataclass
+from collections.abc import Iterator, Sequence
 
 import numpy as np
 import pandas as pd
 
 from segaudit.audits import Audit
-from segaudit.audits.cells import Cell, Division, Floats
-from segaudit.audits.compare import generator
+from segaudit.audits.cells import Division
 from segaudit.audits.families import OMNIBUS
 from segaudit.audits.plan import Plan
-from segaudit.rulers.overall import Noise, noise_of, spread_rows
+from segaudit.rulers.evidence import Divided, Evidence, gather, inflation_q
+from segaudit.rulers.overall import overall_rows, spread_rows
 from segaudit.rulers.pairs import Pair, Row, lookup, quantity
 from segaudit.stats import attribution, decompose, equivalence, variance, verdict
 from segaudit.stats.family import adjust
 
-_DRAWS = 2_000
-_NUMBERS = 40_000_000  # numbers that the draws of one test may touch
-_MIN_DRAWS = 199
+
+def comparison_rows(pairs: Sequence[Pair], divisions: Sequence[Division], audit: Audit) -> Iterator[Row]:
+    """Yield the rows of `rulers`: each pair overall, then in the groups of each grouping."""
+    found = {
+        (i, j): gather(pair, division, audit) for i, pair in enumerate(pairs) for j, division in enumerate(divisions)
+    }
+    q: dict[tuple[int, int], float] = {}
+    models = [pair.trusted_cell.key[0] for pair in pairs]
+    for model in dict.fromkeys(models):
+        cells = {cell: e for cell, e in found.items() if isinstance(e, Evidence) and models[cell[0]] == model}
+        q |= dict(zip(cells, inflation_q(list(cells.values()), audit.plan), strict=True))
+    for i, pair in enumerate(pairs):
+        yield from overall_rows(pair, audit.plan, audit.cases)
+        for j, division in enumerate(divisions):
+            evidence = found[i, j]
+            if isinstance(evidence, str):
+                yield quantity(pair.base(division.grouping.name), "verdict_class", np.nan, status=evidence)
+            else:
+                yield from change_rows(evidence, audit, q[i, j])
 
 
-@dataclass(frozen=True)
-class Divided:
-    """A pair's cases in the tested groups of one grouping; scores signed so that higher is better."""
-
-    pair: Pair
-    division: Division
-    kept: np.ndarray
-    groups: np.ndarray
-    x: Floats
-    y: Floats
-    patients: np.ndarray
-    draws: int
-
-    @property
-    def grouping(self) -> str:
-        """The grouping's name."""
-        return self.division.grouping.name
-
-
-def change_rows(pair: Pair, division: Division, audit: Audit) -> Iterator[Row]:
-    """Yield the rows of `rulers` of one grouping."""
-    plan = audit.plan
-    base = pair.base(division.grouping.name)
-    kept, groups = pair.in_groups(division, plan.min_patients)
-    trusted, other = (_omnibus(audit.tests, cell, division) for cell in (pair.trusted_cell, pair.other_cell))
-    if len(np.unique(groups)) < 2 or trusted is None or other is None:
-        present = np.unique(division.codes[pair.cases])
-        status = "one_group" if np.count_nonzero(present >= 0) < 2 else "too_few_patients"
-        yield quantity(base, "verdict_class", np.nan, status=status)
-        return
-    draws = int(np.clip(_NUMBERS // max(1, int(kept.sum())), _MIN_DRAWS, min(_DRAWS, plan.resamples)))
-    x, y = pair.sign * pair.x[kept], pair.sign * pair.y[kept]
-    divided = Divided(pair, division, kept, groups, x, y, pair.patients[kept], draws)
-    noise = noise_of(pair, plan, kept, groups)
-    yield from spread_rows(pair, base, plan, audit.cases, kept, groups, noise)
+def change_rows(evidence: Evidence, audit: Audit, inflated_q: float) -> Iterator[Row]:
+    """Yield the rows of `rulers` of one pair and grouping."""
+    divided, plan = evidence.divided, audit.plan
+    pair, base = divided.pair, divided.pair.base(divided.grouping)
+    yield from spread_rows(pair, base, plan, audit.cases, divided.kept, divided.groups, evidence.noise)
     yield from _per_group(divided, base, plan)
-    yield from _verdict_rows(divided, base, audit, (trusted, other), noise)
+    yield from _test_rows(base, evidence, audit)
+    yield from _ratio_rows(base, evidence.ratios)
+    yield from _difference_rows(base, evidence, inflated_q, plan.method)
+    yield from _share_rows(base, evidence.shares, pair)
+    yield from _margin_rows(base, list(evidence.margins), divided)
+    yield _saturation_row(base, audit, divided)
+    found = evidence.classified(inflated_q, plan.alpha)
+    trusted, other = ("gap found" if significant else "no gap shown" for significant in evidence.significant)
+    yield quantity(base, "verdict_class", found.word, trusted=trusted, other=other, detail=_told(found))
 
 
 def _per_group(divided: Divided, base: Row, plan: Plan) -> Iterator[Row]:
@@ -84,42 +77,17 @@ def _per_group(divided: Divided, base: Row, plan: Plan) -> Iterator[Row]:
         )
 
 
-def _verdict_rows(
-    divided: Divided, base: Row, audit: Audit, tests: tuple[pd.Series, pd.Series], noise: Noise
-) -> Iterator[Row]:
-    plan, pair = audit.plan, divided.pair
-    rng = generator(plan, *pair.trusted_cell.key, pair.other, divided.grouping, "rulers")
-    given = {"groups": divided.groups, "patients": divided.patients}
-    ratios = decompose.gap_ratios(divided.x, divided.y, **given, level=plan.level, draws=divided.draws, rng=rng)
-    inflated = decompose.differential_inflation(divided.x, divided.y, **given, level=plan.level, rng=rng)
-    change = decompose.separability_change(divided.x, divided.y, **given, draws=divided.draws, rng=rng)
-    significant = [bool(test["q"] < plan.alpha) for test in tests]
-    changed = significant[0] != significant[1]
-    shares = (
-        attribution.shapley(divided.x, divided.y, **given, level=plan.level, draws=divided.draws, rng=rng)
-        if changed
-        else None
-    )
-    margins = list(_equivalence(divided, plan, significant, rng))
-    found = verdict.classify(
-        trusted_significant=significant[0],
-        other_significant=significant[1],
-        gap_inflated=inflated.p < plan.alpha and inflated.shift > 0,
-        gap_smaller=inflated.p < plan.alpha and inflated.shift < 0,
-        noise=(noise.walsh.low, noise.walsh.high),
-        change_significant=change.p < plan.alpha,
-        phi_gap=shares.gap.value if shares else 0.0,
-        phi_scale=shares.scale.value if shares else 0.0,
-        excess=(noise.excess.low, noise.excess.high) if noise.excess else None,
-        snr=(ratios.snr.low, ratios.snr.high) if np.isfinite(ratios.snr.low) else None,
-        equivalent=len(margins) == 2
-        and margins[1].word in ("equivalent within the margin", "detectable but negligible"),
-        direction_reversed=ratios.direction_reversed,
-    )
-    yield quantity(base, "p", np.nan, trusted=tests[0]["p"], other=tests[1]["p"], detail="raw p of the omnibus test")
-    yield quantity(base, "q", np.nan, trusted=tests[0]["q"], other=tests[1]["q"], detail="adjusted in its own family")
-    yield _in_trusted_family(base, audit, pair, tests)
-    yield from _ratio_rows(base, ratios)
+def _test_rows(base: Row, evidence: Evidence, audit: Audit) -> Iterator[Row]:
+    trusted, other = evidence.tests
+    yield quantity(base, "p", np.nan, trusted=trusted["p"], other=other["p"], detail="raw p of the omnibus test")
+    yield quantity(base, "q", np.nan, trusted=trusted["q"], other=other["q"], detail="adjusted in its own family")
+    yield _in_trusted_family(base, audit, evidence.divided.pair, evidence.tests)
+
+
+def _difference_rows(base: Row, evidence: Evidence, inflated_q: float, method: str) -> Iterator[Row]:
+    inflated, change = evidence.inflated, evidence.change
+    other = evidence.divided.pair.other
+    told = f"bonus of {inflated.best} minus bonus of {inflated.worst}; above 0 {other} widens the gap"
     yield quantity(
         base,
         "differential_inflation",
@@ -127,7 +95,7 @@ def _verdict_rows(
         low=inflated.low,
         high=inflated.high,
         p=inflated.p,
-        detail=f"bonus of {inflated.best} minus bonus of {inflated.worst}; above 0 {pair.other} widens the gap",
+        detail=f"{told}; adjusted p {inflated_q:.4f} ({method} over the comparison)",
     )
     yield quantity(
         base,
@@ -137,17 +105,6 @@ def _verdict_rows(
         other=change.h_other,
         p=change.p,
         detail=f"Kruskal-Wallis H, other minus trusted; ranks swapped within patients ({change.p_method})",
-    )
-    yield from _share_rows(base, shares, pair)
-    yield from _margin_rows(base, margins, divided)
-    yield _saturation_row(base, audit, divided)
-    yield quantity(
-        base,
-        "verdict_class",
-        found.word,
-        trusted="gap found" if significant[0] else "no gap shown",
-        other="gap found" if significant[1] else "no gap shown",
-        detail=_told(found),
     )
 
 
@@ -201,25 +158,6 @@ def _share_rows(base: Row, shares: attribution.Attribution | None, pair: Pair) -
     )
 
 
-def _equivalence(
-    divided: Divided, plan: Plan, significant: list[bool], rng: np.random.Generator
-) -> Iterator[equivalence.Equivalence]:
-    margin = plan.margin.get(divided.pair.metric)
-    if margin is None:
-        return
-    for scores, found in ((divided.x, significant[0]), (divided.y, significant[1])):
-        yield equivalence.equivalence(
-            scores,
-            divided.groups,
-            margin=margin,
-            patients=divided.patients,
-            significant=found,
-            level=1 - 2 * plan.alpha,
-            draws=divided.draws,
-            rng=rng,
-        )
-
-
 def _margin_rows(base: Row, margins: list[equivalence.Equivalence], divided: Divided) -> Iterator[Row]:
     sizes = sorted(np.unique(divided.groups, return_counts=True)[1].tolist())
     detectable = [
@@ -267,12 +205,6 @@ def _saturation_row(base: Row, audit: Audit, divided: Divided) -> Row:
         status="saturated" if flat else ("ok" if known else "undefined"),
         detail="DIR on each side" + ("; all groups succeed alike on one side only" if flat else ""),
     )
-
-
-def _omnibus(tests: pd.DataFrame, cell: Cell, division: Division) -> pd.Series | None:
-    rows = lookup(tests, **cell.named(), grouping=division.grouping.name)
-    rows = rows[rows["test"].isin(OMNIBUS) & rows["p"].notna()]
-    return rows.iloc[0] if len(rows) else None
 
 
 def _in_trusted_family(base: Row, audit: Audit, pair: Pair, tests: tuple[pd.Series, pd.Series]) -> Row:

@@ -9,8 +9,7 @@ import pandas as pd
 
 from segaudit.audits import Audit
 from segaudit.errors import AuditError, Finding, did_you_mean, raise_errors
-from segaudit.rulers.changes import change_rows
-from segaudit.rulers.overall import overall_rows
+from segaudit.rulers.changes import comparison_rows
 from segaudit.rulers.pairs import Row, divisions, lookup, model_pairs
 from segaudit.stats.family import adjust
 from segaudit.tables import MODELS
@@ -98,12 +97,7 @@ def compare_models(audit: Audit, baseline: str, other: str, ruler: str) -> Model
     evidence of it.
     """
     raise_errors(_unknown(audit, baseline, other, ruler))
-    rows: list[Row] = []
-    over = divisions(audit)
-    for pair in model_pairs(audit, baseline, other, ruler):
-        rows += overall_rows(pair, audit.plan, audit.cases)
-        for division in over:
-            rows += change_rows(pair, division, audit)
+    rows = list(comparison_rows(list(model_pairs(audit, baseline, other, ruler)), divisions(audit), audit))
     if not rows:
         fact = f"no case has a score of both '{baseline}' and '{other}' against '{ruler}'."
         raise AuditError(Finding("MODELS_NO_CASE", fact, "scores", "score both models against this ruler."))
