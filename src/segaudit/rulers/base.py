@@ -98,12 +98,31 @@ def compare_rulers(
     found = list(pairs(audit, trusted, other))
     if not found:
         fact = f"no case has a score under both '{trusted}' and '{other}'."
-        raise AuditError(Finding("RULERS_NO_CASE", fact, "scores", "the case names of both must be the same."))
+        raise AuditError(
+            Finding(
+                "RULERS_NO_CASE", fact, "scores", "name the cases alike in both, or map the column: --column case=NAME."
+            )
+        )
     table = RULERS.frame(comparison_rows(found, divisions(audit), audit))
     shared, notes = _independence(audit, trusted, other, table, second, workers)
     return RulerComparison(
-        trusted, other, table, INDEPENDENCE.frame(shared), (*_findings(audit, trusted, other), *notes)
+        trusted,
+        other,
+        _with_words_of_masks(table, shared),
+        INDEPENDENCE.frame(shared),
+        (*_findings(audit, trusted, other), *notes),
     )
+
+
+def _with_words_of_masks(table: pd.DataFrame, shared: list[Row]) -> pd.DataFrame:
+    """Return the table with the word on independence that the masks allow, where there are masks: they see more."""
+    words = {(row["model"], row["label"]): row for row in shared if row["quantity"] == "independence"}
+    table = table.copy()
+    for at in table.index[table["quantity"] == "independence"]:
+        row = words.get((table.loc[at, "model"], table.loc[at, "label"]))
+        if row is not None:
+            table.loc[at, ["value", "detail"]] = [row["value"], row["detail"]]
+    return table
 
 
 def _independence(

@@ -92,20 +92,22 @@ def _tasks(cohort: Cohort, names: Sequence[str]) -> Iterator[Task]:
 
 
 def _counted(tasks: list[Task], workers: int) -> tuple[dict[str, NDArray[np.float64]], list[Finding]]:
-    """Return per case an array of labels by counts, and a warning for each case that could not be read."""
+    """Return per case an array of labels by counts, and a warning on the cases that could not be read."""
     if workers > 1 and len(tasks) > 1:
         with ProcessPoolExecutor(workers) as pool:
             results = list(pool.map(count_case, tasks, chunksize=4))
     else:
         results = [count_case(task) for task in tasks]
-    found, findings = {}, []
-    for task, result in zip(tasks, results, strict=True):
-        if isinstance(result, str):
-            fact = f"case '{task.case}' takes no part in ruler independence: {result}"
-            findings.append(Finding("INDEPENDENCE_SKIPPED", fact, f"case '{task.case}'", "", "warning"))
-        else:
-            found[task.case] = result
-    return found, findings
+    by_case = {task.case: result for task, result in zip(tasks, results, strict=True)}
+    found = {case: result for case, result in by_case.items() if not isinstance(result, str)}
+    skipped = {case: result for case, result in by_case.items() if isinstance(result, str)}
+    if not skipped:
+        return found, []
+    case, why = next(iter(skipped.items()))
+    fact = f"{len(skipped)} of {len(by_case)} cases take no part in ruler independence, such as '{case}': {why}"
+    return found, [
+        Finding("INDEPENDENCE_SKIPPED", fact, f"case '{case}'", "put the masks back, and run again.", "warning")
+    ]
 
 
 def count_case(task: Task) -> NDArray[np.float64] | str:
