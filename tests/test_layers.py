@@ -40,6 +40,7 @@ ORDER = [
     "publications",
     "study",
     "cli",
+    "__main__",
 ]
 STUDY_MAY_IMPORT = {
     "errors",

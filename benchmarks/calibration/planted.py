@@ -60,12 +60,16 @@ def outcomes(seed: int, gap_points: float, *, patients: int = 120, **grid: objec
 
 
 def faults(found: list[Outcome]) -> list[str]:
-    """Return which promises the verdicts on planted rulers break; none when all are kept."""
+    """Return which promises the verdicts on planted rulers break; none when all are kept.
+
+    Agreement with the equal ruler is asked for where the gap is plain: two readings as good as each other differ now
+    and then on a gap that either of them may miss.
+    """
     by = {ruler: [one for one in found if one.ruler == ruler] for ruler in RULERS}
     broken = [
         f"the clone of seed {one.seed} is called {one.word}"
         for one in by["clone"]
-        if one.word not in ("agreement", "false confidence", "masking (gap)")
+        if one.word in ("false magnitude", "masking (noise)")
     ]
     magnitude = [one.word == "false magnitude" for one in by["biased"]]
     if sum(magnitude) < 0.7 * len(magnitude):
@@ -75,7 +79,7 @@ def faults(found: list[Outcome]) -> list[str]:
         for one in by["noisy"]
         if one.trusted == "gap found" and one.changed and not one.word.startswith("masking")
     ]
-    alike = [one.word == "agreement" for one in by["equal"]]
+    alike = [one.word == "agreement" for one in by["equal"] if one.gap_points == GAPS[0]]
     if sum(alike) < 0.9 * len(alike):
         broken.append(f"agreement with the equal ruler in {sum(alike)} of {len(alike)}")
     return broken

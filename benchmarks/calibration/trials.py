@@ -108,13 +108,37 @@ def _alike(draw: ScoreDraw, situation: Situation, n: int, rng, tally: Tally) -> 
 
 def _changes(draw: ScoreDraw, situation: Situation, n: int, rng, tally: Tally) -> None:
     """Count rejections of T2 and T3 where neither gap nor separability changes, and coverage of the shift of T2."""
-    name, size, printed = situation.name, str(n), situation.printed(n)
+    name, size = situation.name, str(n)
     inflated = decompose.differential_inflation(*draw, rng=rng)
     tally.add(Key("level", "T2 differential inflation", name, size), inflated.p < ALPHA)
-    measure = "coverage 95" if printed else "record"
-    tally.add(Key(measure, "differential inflation, shift" + _unprinted(printed), name, size), holds(inflated, 0.0))
+    _cover("differential inflation, shift", inflated, 0.0, situation, n, tally)
     change = decompose.separability_change(*draw, draws=DRAWS, rng=rng)
     tally.add(Key("level", "T3 separability change", name, size), change.p < ALPHA)
+
+
+def doubtful(situation: Situation, n: int, reps: int, rng: np.random.Generator, tally: Tally) -> None:
+    """Count again, in more cohorts, what `levels` and `cohorts` find near the limits of the rules."""
+    truth, size, printed = facts(situation, n), str(n), situation.printed(n)
+    for _ in range(reps):
+        draw = situation.draw(n, rng)
+        _inflations(draw, situation, n, truth, rng, tally)
+        inflated = decompose.differential_inflation(*draw, rng=rng)
+        tally.add(Key("level", "T2 differential inflation", situation.name, size), inflated.p < ALPHA)
+        _cover("differential inflation, shift", inflated, 0.0, situation, n, tally)
+        for where, given in (("all cases", None), ("within groups", draw.group)):
+            mnad = spread.spread_ratios(draw.trusted, draw.other, groups=given).mnad
+            walsh = variance.walsh_ratio(draw.trusted, draw.other, groups=given)
+            if given is None or printed:
+                tally.add(Key("coverage 95", f"MnAD ratio, {where}", situation.name, size), holds(mnad, truth.mnad))
+                tally.add(Key("coverage 95", f"Walsh ratio, {where}", situation.name, size), holds(walsh, truth.walsh))
+            if situation.alike:
+                tally.add(Key("level", f"VCD, {where}", situation.name, size), walsh.p < ALPHA)
+
+
+def _cover(quantity: str, limits, value: float, situation: Situation, n: int, tally: Tally) -> None:
+    printed = situation.printed(n)
+    measure = "coverage 95" if printed else "record"
+    tally.add(Key(measure, quantity + _unprinted(printed), situation.name, str(n)), holds(limits, value))
 
 
 def _unprinted(printed: bool) -> str:

@@ -1,6 +1,7 @@
 """A small, seeded calibration: error rates, coverage and classes on cohorts with planted truths."""
 
 from dataclasses import replace
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -9,10 +10,12 @@ from calibration import trials
 from calibration.published import published
 from calibration.run import Effort, Task, calibrate, exact_rows, tasks
 from calibration.situations import COHORTS, VERDICTS, facts
-from calibration.tally import Key, Published, Row, Tally, rows_of
+from calibration.tally import NAMED, Key, Published, Row, Tally, rows_of
 from segaudit.stats import independence, intervals
 
-SMALL = Effort(levels=50, cohorts=16, verdicts=24, decisions=20, powers=20, clusters=20, margins=50, planted=0)
+SMALL = Effort(
+    levels=50, cohorts=16, doubtful=2, verdicts=24, decisions=20, powers=20, clusters=20, margins=50, planted=0
+)
 
 
 @pytest.fixture(scope="module")
@@ -74,6 +77,11 @@ def test_rule__is_beyond_three_standard_errors(measure, value, trials, rule, why
 )
 def test_agreement__counts_the_errors_of_both_simulations(value, published, agrees, why):
     assert Row(Key("level", "x", "y", "76"), value, 0.0, 1000, published).agrees == agrees, why
+
+
+def test_rule__weak_intervals_are_named_in_the_docs():
+    told = (Path(__file__).parents[2] / "docs" / "calibration.md").read_text(encoding="utf-8")
+    assert [quantity for quantity in NAMED if quantity.split(",")[0] not in told] == []
 
 
 def test_table__a_test_that_errs_breaks_the_rule():

@@ -35,3 +35,8 @@ def test_version__is_the_package_s():
     from importlib.metadata import version
 
     assert version("segaudit") == __version__
+
+
+def test_module__runs_as_the_command_line():
+    found = subprocess.run([sys.executable, "-m", "segaudit", "--version"], capture_output=True, text=True, check=False)
+    assert found.stdout.strip() == f"segaudit {__version__}"
