@@ -8,7 +8,7 @@ import pandas as pd
 
 from segaudit.audits import Audit
 from segaudit.errors import AuditError, Finding, did_you_mean, raise_errors
-from segaudit.rulers.changes import comparison_rows
+from segaudit.rulers.changes import SELECTED, comparison_rows
 from segaudit.rulers.masks import independence_rows, nearness, training_rows
 from segaudit.rulers.pairs import Row, divisions, lookup, pairs
 from segaudit.tables import INDEPENDENCE, RULERS, numbers
@@ -110,7 +110,7 @@ def compare_rulers(
         other,
         _with_words_of_masks(table, shared),
         INDEPENDENCE.frame(shared),
-        (*_findings(audit, trusted, other), *notes),
+        (*_findings(audit, trusted, other), *_cautions(table, trusted, other), *notes),
     )
 
 
@@ -134,7 +134,9 @@ def _independence(
     cohort = audit.cohort
     if cohort is None:
         return rows, notes
-    overall = lookup(table, grouping="", quantity="inflation", metric="dice").set_index(["model", "label"])["low"]
+    limits = lookup(table, grouping="", metric="dice")
+    limits = limits[limits["quantity"].isin(("inflation", "inflation_shift"))]
+    overall = limits.groupby(["model", "label"])["low"].min()
     for model in audit.scores.models:
         key = (model, trusted, other)
         if all(name in cohort.mask_sets for name in (*key, *([second] if second else []))):
@@ -147,6 +149,27 @@ def _independence(
         if model in cohort.mask_sets and other in cohort.mask_sets:
             rows += training_rows(cohort, key)
     return rows, notes
+
+
+def _cautions(table: pd.DataFrame, trusted: str, other: str) -> list[Finding]:
+    """Return warnings on intervals that calibration found too short in this situation."""
+    where = f"rulers '{trusted}', '{other}'"
+    findings = []
+    mean = lookup(table, quantity="inflation")
+    few = mean[mean["detail"].str.contains("read inflation_shift", regex=False)]
+    if len(few):
+        fact = "the t interval of the mean inflation holds too seldom where failures are rare (83 % in place of 95 %)."
+        fix = "with fewer than 200 patients read inflation_shift (Hodges-Lehmann)."
+        findings.append(Finding("INFLATION_MEAN_FEW", fact, where, fix, "warning"))
+    selected = table[table["detail"].str.contains(SELECTED, regex=False)]
+    if len(selected):
+        fact = (
+            f"{len(selected)} ratios of gaps are given where a ruler shows no gap: only because the gap came out large."
+        )
+        findings.append(
+            Finding("GAP_RATIO_SELECTED", fact, where, "read gap_change and differential_inflation.", "warning")
+        )
+    return findings
 
 
 def _findings(audit: Audit, trusted: str, other: str) -> list[Finding]:

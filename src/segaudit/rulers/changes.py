@@ -17,6 +17,8 @@ from segaudit.rulers.pairs import Pair, Row, lookup, quantity
 from segaudit.stats import attribution, decompose, equivalence, variance, verdict
 from segaudit.stats.family import adjust
 
+SELECTED = "a ruler shows no gap here: read gap_change"
+
 
 def comparison_rows(pairs: Sequence[Pair], divisions: Sequence[Division], audit: Audit) -> Iterator[Row]:
     """Yield the rows of `rulers`: each pair overall, then in the groups of each grouping."""
@@ -45,7 +47,7 @@ def change_rows(evidence: Evidence, audit: Audit, inflated_q: float) -> Iterator
     yield from spread_rows(pair, base, plan, audit.cases, divided.kept, divided.groups, evidence.noise)
     yield from _per_group(divided, base, plan)
     yield from _test_rows(base, evidence, audit)
-    yield from _ratio_rows(base, evidence.ratios)
+    yield from _ratio_rows(base, evidence)
     yield from _difference_rows(base, evidence, inflated_q, plan.method)
     yield from _share_rows(base, evidence.shares, pair)
     yield from _margin_rows(base, list(evidence.margins), divided)
@@ -113,8 +115,11 @@ def _told(found: verdict.Verdict) -> str:
     return "; ".join([*parts, *([found.mechanism] if found.mechanism else []), *found.flags])
 
 
-def _ratio_rows(base: Row, ratios: decompose.GapRatios) -> Iterator[Row]:
+def _ratio_rows(base: Row, evidence: Evidence) -> Iterator[Row]:
     """Yield the ratios of gap, noise and signal to noise; a ratio of gaps near zero is not estimable."""
+    ratios = evidence.ratios
+    told = f"best {ratios.best}, worst {ratios.worst}"
+    selected = "" if all(evidence.significant) else f"; {SELECTED}"
     for name in ("gap", "noise", "snr"):
         ratio: decompose.Ratio = getattr(ratios, name)
         estimable = np.isfinite(ratio.ratio) and (ratios.estimable or name == "noise")
@@ -127,7 +132,7 @@ def _ratio_rows(base: Row, ratios: decompose.GapRatios) -> Iterator[Row]:
             low=ratio.low if estimable else np.nan,
             high=ratio.high if estimable else np.nan,
             status="ok" if estimable else "not_estimable",
-            detail="" if name == "noise" else f"best {ratios.best}, worst {ratios.worst}",
+            detail="the Walsh ratio decides" if name == "noise" else told + (selected if estimable else ""),
         )
     yield quantity(
         base,

@@ -14,7 +14,11 @@ from segaudit.rulers.pairs import Pair, Row, quantity
 from segaudit.stats import independence, spread, variance
 
 MIN_PATIENTS = 3  # a spread and its interval need this many
+FEW_PATIENTS = (
+    200  # below, a mean of scores with rare failures has intervals that hold too seldom (docs/calibration.md)
+)
 _DRAWS = 2_000
+_CAUTION = {"sd": "; one outlier can move it", "mnad": "; descriptive: the Walsh ratio decides"}
 
 
 def overall_rows(pair: Pair, plan: Plan, cases: pd.DataFrame) -> Iterator[Row]:
@@ -26,6 +30,7 @@ def overall_rows(pair: Pair, plan: Plan, cases: pd.DataFrame) -> Iterator[Row]:
         return
     found = independence.inflation(pair.x, pair.y, patients=pair.patients, level=plan.level)
     left_out = f"; {pair.n_left_out} cases left out, infinite on a side" if pair.n_left_out else ""
+    few = "; fewer than 200 patients: read inflation_shift" if n_patients < FEW_PATIENTS else ""
     better = found.n_higher if pair.sign > 0 else int(np.count_nonzero(pair.y < pair.x))
     yield quantity(
         base,
@@ -35,7 +40,7 @@ def overall_rows(pair: Pair, plan: Plan, cases: pd.DataFrame) -> Iterator[Row]:
         other=pair.y.mean(),
         low=found.low,
         high=found.high,
-        detail=f"other minus trusted; better under {pair.other}: {better} of {found.n_patients}{left_out}",
+        detail=f"other minus trusted; better under {pair.other}: {better} of {found.n_patients}{left_out}{few}",
     )
     yield quantity(
         base, "inflation_shift", found.shift, low=found.shift_low, high=found.shift_high, detail="Hodges-Lehmann"
@@ -117,7 +122,7 @@ def spread_rows(
             low=ratio.low if name == "mnad" else np.nan,
             high=ratio.high if name == "mnad" else np.nan,
             status="ok" if np.isfinite(ratio.ratio) else "not_estimable",
-            detail=detail + ("; one outlier can move it" if name == "sd" and not ratio.reason else ""),
+            detail=detail + ("" if ratio.reason else _CAUTION.get(name, "")),
         )
     if groups is None and x.size > 3 and np.ptp(x) and np.ptp(y):
         record = spread.pitman_morgan(x, y, level=plan.level)
@@ -146,7 +151,8 @@ def _compression(word: str, excess: variance.WalshRatio) -> str:
 
 def _independence_rows(pair: Pair, base: Row, plan: Plan, found: independence.Inflation) -> Iterator[Row]:
     """Yield the lower bound of the shared errors from two Dice scores, and the word that the limits allow."""
-    low = found.low if pair.sign > 0 else -found.high
+    # the mean alone is not trusted: its interval is too short where failures are rare
+    low = min(found.low, found.shift_low) if pair.sign > 0 else -max(found.high, found.shift_high)
     bound_low = np.nan
     if pair.metric == "dice":
         rng = generator(plan, *pair.trusted_cell.key, pair.other, "bound")
