@@ -23,7 +23,8 @@ def printed(shared, tmp_path_factory):
 
     data, run = shared / "data" / "cxr_two_physicians", str(tmp_path_factory.mktemp("readme") / "run")
     model, first, second = (str(data / "masks" / name) for name in MASKS)
-    people = ["--participants", str(data / "demographics_nih_rows.csv"), "--key", "Image Index", "--patient", "Patient ID"]
+    table = str(data / "demographics_nih_rows.csv")
+    people = ["--participants", table, "--key", "Image Index", "--patient", "Patient ID"]
     rulers = ["--ref", f"physician_1={first}", "--ref", f"physician_2={second}", "--labels", "lungs=1+2,heart=3"]
     score = ["score", "--pred", model, *rulers, *people, "--metrics", "dice", "-o", run]
     audit = ["audit", run, "--by", "sex", "--by", "age:40,60", "--trusted", "physician_2"]

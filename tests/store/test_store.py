@@ -11,7 +11,7 @@ from segaudit.tables import FINDINGS, RULERS
 
 
 def _rulers_row(quantity, value):
-    row = {name: "" for name in RULERS.names()}
+    row = dict.fromkeys(RULERS.names(), "")
     row |= {"quantity": quantity, "value": value, "trusted_value": 0.5, "other_value": np.nan}
     return row | {"low": np.nan, "high": 1.0, "p": 0.25}
 
