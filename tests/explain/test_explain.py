@@ -116,7 +116,8 @@ def test_explanation__of_every_number_that_a_run_holds(produced):
     names |= {*found.disparities["disparity"], *found.disparities["method"], *found.families["family"]}
     names |= {*found.tests["test"], *found.tests["effect_name"], *found.families["method"]}
     names |= {*found.sensitivity["change"], *(set(found.tests["p_method"]) - {"none"})}
-    names |= {word for word in rulers.table.loc[rulers.table["quantity"] == "verdict_class", "value"] if word}
+    classes = rulers.table.loc[rulers.table["quantity"] == "verdict_class", "value"]
+    names |= {word for word in classes if isinstance(word, str)}
     names |= {s for table, name in tables if "status" in table and name != "coverage" for s in table["status"]}
     assert _known(sorted(map(str, names - {None}))) == []
     assert _known(column for column in found.tests.columns if column.startswith("q")) == []
