@@ -7,7 +7,7 @@ DEMO := segaudit-demo
 SYSTEM_PACKAGES := chromium chromium-driver poppler-utils texlive-latex-base texlive-latex-recommended \
 	texlive-fonts-recommended lmodern
 
-.PHONY: demo test lint install install-test install-system bench clean
+.PHONY: demo test lint install install-test install-system bench bench-peers clean
 
 $(VENV)/.installed: pyproject.toml setup.py src/segaudit/metrics/_kernel.c
 	$(PYTHON) -c 'import sys; sys.exit(0 if sys.version_info >= (3, 11) else "segaudit needs Python 3.11 or later: make PYTHON=python3.11")'
@@ -40,8 +40,13 @@ lint: install-test  ## ruff and mypy --strict
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
 
-bench: install-test  ## the benchmarks, printed as tables
-	$(BIN)/python benchmarks/statistics.py
+bench: install  ## the benchmarks, printed as tables
+	$(BIN)/python benchmarks/scoring.py
+	$(BIN)/python benchmarks/battery.py
+	$(BIN)/python benchmarks/scale.py
+
+bench-peers: install  ## scoring beside other packages, which go into an environment of their own
+	$(BIN)/python benchmarks/peers.py
 
 clean:
 	rm -rf $(VENV) $(DEMO) build dist .pytest_cache .mypy_cache .ruff_cache .hypothesis

@@ -105,7 +105,13 @@ def peak_mib() -> float:
 
 def tell(wall_s: float, before_mib: float) -> None:
     workers_mib = resource.getrusage(resource.RUSAGE_CHILDREN).ru_maxrss / 1024
-    told = {"wall_s": wall_s, "peak_mib": peak_mib(), "before_mib": before_mib, "worker_mib": workers_mib}
+    told = {
+        "wall_s": wall_s,
+        "cpu_s": time.process_time(),
+        "peak_mib": peak_mib(),
+        "before_mib": before_mib,
+        "worker_mib": workers_mib,
+    }
     print(json.dumps(told))
 
 
@@ -117,20 +123,19 @@ def measured(verb: str, *numbers: int) -> dict[str, float]:
 def table() -> None:
     print(f"{os.cpu_count()} cores; load {os.getloadavg()[0]:.1f}\n")
     print("audit: 2 rulers, 2 structures and macro, 3 metrics, 3 groupings; tables read, audited, compared, written")
-    print(f"{'cases':>9} {'draws':>7} {'wall s':>8} {'peak MiB':>9}")
+    print(f"{'cases':>9} {'draws':>7} {'wall s':>8} {'CPU s':>8} {'peak MiB':>9}")
     for n_cases, n_draws in AUDITS:
         found = measured("audit", n_cases, n_draws)
-        print(f"{n_cases:>9} {n_draws:>7} {found['wall_s']:>8.1f} {found['peak_mib']:>9.0f}")
+        print(f"{n_cases:>9} {n_draws:>7} {found['wall_s']:>8.1f} {found['cpu_s']:>8.1f} {found['peak_mib']:>9.0f}")
     print("\nscore: 24 x 24 x 12 voxels, 2 structures, one ruler, with a ledger")
     print(
         f"{'cases':>9} {'workers':>7} {'wall s':>8} {'cases/s':>8} {'peak MiB':>9} {'of it before':>13} {'a worker':>9}"
     )
     for n_cases, n_workers in SCORINGS:
         found = measured("score", n_cases, n_workers)
-        told = (found["wall_s"], n_cases / found["wall_s"], found["peak_mib"], found["before_mib"], found["worker_mib"])
-        print(
-            f"{n_cases:>9} {n_workers:>7} {told[0]:>8.1f} {told[1]:>8.0f} {told[2]:>9.0f} {told[3]:>13.0f} {told[4]:>9.0f}"
-        )
+        rate, before, worker = n_cases / found["wall_s"], found["before_mib"], found["worker_mib"]
+        row = f"{n_cases:>9} {n_workers:>7} {found['wall_s']:>8.1f} {rate:>8.0f}"
+        print(f"{row} {found['peak_mib']:>9.0f} {before:>13.0f} {worker:>9.0f}")
 
 
 if __name__ == "__main__":

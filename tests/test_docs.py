@@ -46,7 +46,13 @@ cases = cases.assign(sex=rng.choice(["Female", "Male"], 200), race=rng.choice(["
                      age_band=rng.choice(["<40", "40-60", "60+"], 200), label=rng.choice(["gold", "silver"], 200))
 """
 # What a page takes as given: the reader's own cohort, masks or audit.
-GIVEN = {"cohorts.md": _COHORT, "images.md": _COHORT + _FILES, "report.md": _AUDIT, "splits.md": _PEOPLE}
+GIVEN = {
+    "cohorts.md": _COHORT,
+    "gate.md": _AUDIT,
+    "images.md": _COHORT + _FILES,
+    "report.md": _AUDIT,
+    "splits.md": _PEOPLE,
+}
 SLOW = {"simulation.md", "getting-started.md"}
 
 

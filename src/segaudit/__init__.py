@@ -47,6 +47,11 @@ _EXPORTS = {
     "plot_sweep": "reports.figures",
     "plot_shift": "reports.figures",
     "plot_plane": "reports.figures",
+    "plot_anatomy": "reports.confounder_figures",
+    "plot_entanglement": "reports.confounder_figures",
+    "plot_associations": "reports.confounder_figures",
+    "plot_adjusted": "reports.confounder_figures",
+    "plot_dice_ndsc": "reports.confounder_figures",
     "simulate_cohort": "simulate",
     "draw_scores": "simulate",
 }

@@ -185,6 +185,7 @@ def resolve(grouping: Grouping, cases: pd.DataFrame) -> Grouping:
         fix = "declare it as kind = 'number' or 'age', or group it by levels."
         raise AuditError(Finding("GROUPING_NOT_NUMERIC", fact, f"grouping '{grouping.name}'", fix))
     if grouping.levels:
+        _refuse_strangers(grouping, column)
         return grouping
     return replace(grouping, levels=tuple(sorted(_as_text(column.dropna()).unique())))
 
@@ -247,6 +248,17 @@ def _as_text(column: pd.Series) -> pd.Series:
     if pd.api.types.is_float_dtype(column):
         return column.map(lambda value: f"{value:g}", na_action="ignore").astype(object)
     return column.astype(object).map(str, na_action="ignore")
+
+
+def _refuse_strangers(grouping: Grouping, column: pd.Series) -> None:
+    """Raise where no declared level occurs: a typing error, or the levels of another coding."""
+    if grouping.cuts:
+        return
+    present = set(_as_text(column.dropna()))
+    if present and not any(raw in present for level in grouping.levels for raw in grouping.values.get(level, (level,))):
+        fact = f"no case is {' or '.join(repr(level) for level in grouping.levels)}."
+        fix = f"the levels of '{grouping.attribute}' are {', '.join(sorted(present)[:12])}."
+        raise AuditError(Finding("GROUPING_LEVELS_ABSENT", fact, f"grouping '{grouping.name}'", fix))
 
 
 def _refuse_doubles(name: str, levels: Sequence[str]) -> None:

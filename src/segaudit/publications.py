@@ -8,16 +8,18 @@ from pathlib import Path
 
 from segaudit.config.base import read_toml
 from segaudit.config.limits import Limits
+from segaudit.confounders import Confounders
+from segaudit.confounders.schemas import ADJUSTED, ANATOMY, ASSOCIATIONS, ENTANGLEMENT
 from segaudit.gates import Gate, gate
 from segaudit.lines import Progress, Result, silent
 from segaudit.provenance import Step
-from segaudit.runs import read_audit
+from segaudit.runs import read_audit, write_page_one
 from segaudit.store import RunDirectory
 from segaudit.tables import DISPARITIES, GROUPS, RULERS
 
 
 def report_run(folder: Path, formats: Sequence[str], *, show_cases: bool = False) -> list[Path]:
-    """Write the report of an audited run directory into it, and record the step."""
+    """Write the report of an audited run directory into it, its page one into audit.json, too, and record the step."""
     from segaudit.reports import report
 
     run = RunDirectory(folder)
@@ -32,11 +34,38 @@ def report_run(folder: Path, formats: Sequence[str], *, show_cases: bool = False
         inputs=tuple(read[path] for path in sorted(read)),
         declared_first=found.plan.digest() in declared if declared else None,
         images={case: Path(path) for case, path in found.cohort.images.items()} if found.cohort else None,
+        confounders=read_confounders(run),
     )
     written = made.write(folder, formats)
     names = [str(path.relative_to(folder)) for path in written]
-    run.record(Step("report", {"formats": list(formats), "show_cases": show_cases}), names)
+    names += write_page_one(run, made.page_one())
+    run.record(Step("report", {"formats": list(formats), "show_cases": show_cases}), names, last=True)
     return written
+
+
+def read_confounders(run: RunDirectory) -> Confounders | None:
+    """Return the confounders of a run directory, or None where none were computed."""
+    schemas = (ANATOMY, ENTANGLEMENT, ASSOCIATIONS, ADJUSTED)
+    if not all(run.has(f"{schema.name}.csv") for schema in schemas):
+        return None
+    anatomy, entanglement, associations, adjusted = (run.read_table(schema) for schema in schemas)
+    return Confounders(anatomy, entanglement, associations, adjusted)
+
+
+def confound_figures(folder: Path, found: Confounders) -> list[Path]:
+    """Draw the confounders as SVG beside their tables, add the files to the step that wrote these, and return them."""
+    from segaudit.reports.confounder_figures import confounder_charts
+    from segaudit.reports.svg import to_svg
+
+    run = RunDirectory(folder)
+    names = []
+    for drawn in confounder_charts(found):
+        name = f"confound-{drawn.name}.svg"
+        run.write_bytes(name, to_svg(drawn.chart, drawn.title, drawn.alt, drawn.name).encode())
+        names.append(name)
+    step = next(step for step in run.steps() if step.verb == "confound")
+    run.record(step, [*step.outputs, *names])
+    return [folder / name for name in names]
 
 
 def with_report(result: Result, formats: Sequence[str], progress: Progress = silent) -> Result:

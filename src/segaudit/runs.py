@@ -202,6 +202,12 @@ def audit_document(audit: Audit, comparisons: Sequence[RulerComparison]) -> dict
     return check(document, AuditDocument, AUDIT).model_dump()
 
 
+def write_page_one(run: RunDirectory, shown: Mapping[str, Any]) -> list[str]:
+    """Write what page one of the report shows into audit.json, so that every number on it stands there."""
+    document = check(run.read_json(AUDIT), AuditDocument, str(run.path / AUDIT))
+    return run.write_json(AUDIT, document.model_copy(update={"page_one": dict(shown)}).model_dump())
+
+
 def write_findings(run: RunDirectory, findings: Sequence[Finding]) -> list[str]:
     """Write findings.csv, each finding once."""
     rows = [asdict(finding) for finding in dict.fromkeys(findings)]

@@ -212,25 +212,28 @@ class RunDirectory:
             fact, where = f"{STEPS} is no list of steps: {error}.", str(self.path / STEPS)
             raise AuditError(Finding("RUN_JSON_MALFORMED", fact, where, "run the steps again.")) from None
 
-    def record(self, step: Step, outputs: list[str], *, first: bool = False) -> None:
+    def record(self, step: Step, outputs: list[str], *, first: bool = False, last: bool = False) -> None:
         """Record a step with the digests of what it wrote.
 
         An earlier step of its verb goes with all that followed it, and so do their files: they no longer follow from
-        what the run holds. A first step begins the run anew.
+        what the run holds. A first step begins the run anew; from a last one nothing follows, so others stay.
         """
         written = {name: digest_file(self.path / name) for name in sorted(outputs)}
-        kept, stale = self._steps_with(step, written, first=first)
+        kept, stale = self._steps_with(step, written, first=first, last=last)
         self.write_json(STEPS, kept)
         self._remove(stale)
 
-    def _steps_with(self, step: Step, written: dict[str, str], *, first: bool) -> tuple[list[dict[str, Any]], set[str]]:
+    def _steps_with(
+        self, step: Step, written: dict[str, str], *, first: bool, last: bool = False
+    ) -> tuple[list[dict[str, Any]], set[str]]:
         """Return the steps with this one added, and the files that no step accounts for any more."""
         done = replace(step, outputs=written, versions=versions())
         steps = self.steps()
-        kept = next((i for i, old in enumerate(steps) if first or old.verb == step.verb), len(steps))
-        stale = {name for old in steps[kept:] for name in old.outputs}
-        stale -= written.keys() | {name for old in steps[:kept] for name in old.outputs}
-        return [asdict(s) for s in (*steps[:kept], done)], stale
+        again = next((i for i, old in enumerate(steps) if first or old.verb == step.verb), len(steps))
+        kept = steps[:again] + ([old for old in steps[again:] if old.verb != step.verb] if last else [])
+        stale = {name for old in steps for name in old.outputs}
+        stale -= written.keys() | {name for old in kept for name in old.outputs}
+        return [asdict(s) for s in (*kept, done)], stale
 
     def _remove(self, stale: set[str]) -> None:
         for name in sorted(stale):

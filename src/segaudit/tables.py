@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from html import escape
 from typing import Any, Literal
 
 import numpy as np
@@ -78,6 +79,13 @@ def numbers(values: pd.Series) -> pd.Series:
 def finite(value: float) -> float | None:
     """Return the value, or None where it is no finite number (for JSON)."""
     return float(value) if np.isfinite(value) else None
+
+
+def as_html(told: str) -> str:
+    """Return what an object says of itself, line by line, as a notebook shows it: the first line over a list."""
+    head, *lines = (escape(line.strip()) for line in told.splitlines())
+    items = "".join(f"<li>{line}</li>" for line in lines)
+    return f"<strong>{head}</strong><ul>{items}</ul>" if items else f"<strong>{head}</strong>"
 
 
 def text(name: str, meaning: str) -> Column:

@@ -118,6 +118,15 @@ def made(tmp_path_factory):
     return home, run_plan(home / "audit.toml", means=Means(workers=1))
 
 
+@pytest.fixture(scope="module")
+def light(tmp_path_factory):
+    """Return the folder of a run of one metric, for what more would not tell, and what the line returned for it."""
+    home = tmp_path_factory.mktemp("light")
+    make(home)
+    (home / "audit.toml").write_text(PLAN + 'metrics = ["dice"]\n')
+    return home, run_plan(home / "audit.toml", means=Means(workers=1))
+
+
 def copy(home, folder):
     """Return a copy of a folder's inputs, without its run."""
     return shutil.copytree(home, folder, ignore=shutil.ignore_patterns("run*"))
@@ -190,38 +199,25 @@ def test_schema__audit_json_is_valid_and_a_wrong_one_is_not(made):
         assert list(validator.iter_errors(broken))
 
 
-def lighten(home):
-    """Leave one metric and one grouping in a plan, for what does not depend on them."""
-    plan = (home / "audit.toml").read_text()
-    plan = plan.replace('"country", "age:40,60"', '"country"').replace(
-        'regression = ["age", "sex"]', 'metrics = ["dice"]'
-    )
-    (home / "audit.toml").write_text(plan)
-    return home
+def test_run__twice_gives_equal_bytes(light):
+    first = results(light[0] / "run")
+    run_plan(light[0] / "audit.toml", means=Means(workers=1))  # over the run that is there
+    assert results(light[0] / "run") == first
+    assert len(first) > 30
 
 
-def test_run__twice_gives_equal_bytes(made, tmp_path):
-    home = lighten(copy(made[0], tmp_path / "again"))
-    found = []
-    for _ in range(2):  # the second time over the run that is there
-        run_plan(home / "audit.toml", means=Means(workers=1))
-        found.append(results(home / "run"))
-    assert found[0] == found[1]
-    assert len(found[0]) > 30
-
-
-def test_run__a_moved_project_gives_equal_bytes(made, tmp_path, monkeypatch):
+def test_run__a_moved_project_gives_equal_bytes(light, tmp_path, monkeypatch):
     found = []
     for name in ("here", "there"):
-        home = lighten(copy(made[0], tmp_path / name))
+        home = copy(light[0], tmp_path / name)
         monkeypatch.chdir(home)
         run_plan(Path("audit.toml"), means=Means(workers=1))
         found.append(results(home / "run"))
     assert found[0] == found[1]
 
 
-def test_verify__says_what_changed(made, tmp_path, command):
-    home = lighten(copy(made[0], tmp_path / "v"))
+def test_verify__says_what_changed(light, tmp_path, command):
+    home = copy(light[0], tmp_path / "v")
     run_plan(home / "audit.toml", means=Means(workers=1))
     done = command("verify", home / "run")
     assert done.status == 0
@@ -254,7 +250,7 @@ def test_steps__the_plan_stands_before_the_scores(made):
     assert len(masks) == 3 * N - 1  # not the excluded case, nor the prediction that is missing
 
 
-def test_scores__a_missing_prediction_is_a_planned_row_and_a_failure(made, tmp_path):
+def test_scores__a_missing_prediction_is_a_planned_row_and_a_failure(made, light, tmp_path):
     run = made[0] / "run"
     scores = csv(run, "scores")
     absent = scores[scores["case"] == MISSING]
@@ -270,7 +266,7 @@ def test_scores__a_missing_prediction_is_a_planned_row_and_a_failure(made, tmp_p
     assert int(overall.loc["dice", "n_success"]) == (dice > 0.8).sum()
     assert float(overall.loc["dice", "mean"]) == pytest.approx(dice.sum() / N)
 
-    home = lighten(copy(made[0], tmp_path / "exclude"))
+    home = copy(light[0], tmp_path / "exclude")
     plan = (home / "audit.toml").read_text()
     (home / "audit.toml").write_text(plan + '[undefined]\nprediction_missing = "exclude"\n')
     left_out = run_plan(home / "audit.toml", means=Means(workers=1)).audit.groups
@@ -320,20 +316,20 @@ def test_rulers__are_joined_by_case_not_by_position(made):
     assert made[1].comparisons[0].value("inflation", "dice", "vb") == pytest.approx(by_hand, abs=1e-12)
 
 
-def test_people__the_order_of_their_rows_changes_nothing(made, tmp_path):
-    home = copy(made[0], tmp_path / "shuffled")
+def test_people__the_order_of_their_rows_changes_nothing(light, tmp_path):
+    home = copy(light[0], tmp_path / "shuffled")
     head, *rows = (home / "people.csv").read_text().splitlines()
     (home / "people.csv").write_text("\n".join([head, *rows[::-1]]) + "\n")
     run_plan(home / "audit.toml", means=Means(workers=1))
-    ours, theirs = results(home / "run"), results(made[0] / "run")
+    ours, theirs = results(home / "run"), results(light[0] / "run")
     for name in ("steps.json", "findings.csv", "findings.parquet", "audit.json", "cohort.json"):  # these tell paths
         ours.pop(name), theirs.pop(name)
     masks = {name for name in ours if name.startswith("masks.")}
     assert {k: v for k, v in ours.items() if k not in masks} == {k: v for k, v in theirs.items() if k not in masks}
 
 
-def test_rulers__new_names_change_only_names(made, tmp_path):
-    home = copy(made[0], tmp_path / "renamed")
+def test_rulers__new_names_change_only_names(light, tmp_path):
+    home = copy(light[0], tmp_path / "renamed")
     names = {"gold": "board", "silver": "auto"}
     for file in ("cohort.toml", "audit.toml"):
         text = (home / file).read_text()
@@ -342,7 +338,7 @@ def test_rulers__new_names_change_only_names(made, tmp_path):
             text = text.replace(f'["{old}"', f'["{new}"').replace(f'trusted = "{old}"', f'trusted = "{new}"')
         (home / file).write_text(text)
     audit = run_plan(home / "audit.toml", means=Means(workers=1)).audit
-    first = made[1].audit
+    first = light[1].audit
     for name in ("groups", "sweeps", "coverage", "regression"):
         expected = getattr(first, name)
         if "ruler" in expected:
@@ -408,8 +404,8 @@ def test_patients__of_the_participants_stand_in_the_scores(tmp_path, command):
 
 
 @pytest.mark.slow
-def test_run__the_whole_command_with_its_report(made, tmp_path, command):
-    home = copy(made[0], tmp_path / "cli")
+def test_run__the_whole_command_with_its_report(light, tmp_path, command):
+    home = copy(light[0], tmp_path / "cli")
     done = command("run", home / "audit.toml", "--workers", 1)
     assert done.status == 0, done.err
     assert (home / "run" / "report.html").is_file()

@@ -9,7 +9,19 @@ from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 
 from segaudit.errors import AuditError
-from segaudit.metrics import METRICS, Counts, Empty, Measured, Metric, effective_load, hd95, kernel, measure, value
+from segaudit.metrics import (
+    METRICS,
+    Counts,
+    Empty,
+    Measured,
+    Metric,
+    count_values,
+    effective_load,
+    hd95,
+    kernel,
+    measure,
+    value,
+)
 
 WAYS = ["numpy"] if kernel.KERNEL is None else ["kernel", "numpy"]
 
@@ -61,6 +73,15 @@ def test_measure__values_never_wrap(dtype, values, label, expected, why):
     image = _image(values, dtype=dtype)
     found = measure(image, image, {"a": (label,)}, {"a": (label,)}, SPACING)["a"].counts
     assert found == Counts(expected, 0, 0, 24 - expected), why
+
+
+@pytest.mark.parametrize("dtype", [*WIDTHS, "?"])
+def test_count_values__leaves_out_zero_and_nothing_else(dtype):
+    image = _image([1, 1, 0, 1], dtype=dtype)
+    assert count_values(image) == count_values(image.T) == {1: 3}
+    if np.dtype(dtype).kind == "i":
+        image.flat[5] = np.iinfo(dtype).min
+        assert count_values(image) == {int(np.iinfo(dtype).min): 1, 1: 3}
 
 
 def test_measure__values_outside_the_labels_are_background():

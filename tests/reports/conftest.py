@@ -10,6 +10,7 @@ import pytest
 from segaudit.audits import Plan, audit
 from segaudit.cohorts import Cohort, MaskSet
 from segaudit.groupings import by_cuts, by_level
+from segaudit.reports import report
 from segaudit.rulers import compare_rulers
 from segaudit.scores import Scores
 from segaudit.simulate.scores import draw_scores
@@ -26,11 +27,11 @@ def made(
     metrics=("dice", "hd95"),
     rulers=("expert", "silver"),
     models=("mix",),
-    labels=("vb", "macro"),
+    labels=("macro",),
     margin=0.03,
     with_cohort=True,
     seed=1,
-    resamples=199,
+    resamples=99,
     min_patients=10,
 ):
     """Return an audit of simulated scores and the comparisons of its rulers."""
@@ -93,3 +94,14 @@ def _cohort(cases, rulers, models):
 def simulated():
     """Return the maker of simulated audits (each made once)."""
     return made
+
+
+@cache
+def reported_once(**given):
+    return report(*made(**given))
+
+
+@pytest.fixture(scope="session")
+def reported():
+    """Return the maker of reports of simulated audits (each made once)."""
+    return reported_once

@@ -5,7 +5,6 @@ from pathlib import Path
 
 import pytest
 
-from segaudit.reports import report
 from segaudit.reports.html_pages import to_html
 from segaudit.reports.printing import browser, print_pdf
 
@@ -24,6 +23,7 @@ FLAGS = (
     "--window-size=1200,900",
 )
 THREE = {"rulers": ("expert", "silver", "bronze"), "groupings": 12, "metrics": ("dice",)}
+FIVE = {"rulers": ("expert", "silver", "bronze", "iron", "tin"), "metrics": ("dice",)}
 
 
 @pytest.fixture(scope="module")
@@ -50,13 +50,13 @@ def driver(tmp_path_factory):
 
 
 @pytest.fixture(scope="module")
-def pages(simulated, tmp_path_factory):
+def pages(reported, tmp_path_factory):
     folder = tmp_path_factory.mktemp("pages")
 
     def written(name, **given):
         path = folder / f"{name}.html"
         if not path.exists():
-            path.write_text(to_html(report(*simulated(**given)).document))
+            path.write_text(to_html(reported(**given).document))
         return path
 
     return written
@@ -93,7 +93,7 @@ def test_page__has_no_horizontal_scroll_at_400_px(driver, pages, name, given):
     assert driver.execute_script("return document.documentElement.scrollWidth") <= 400
 
 
-def test_slider__says_what_the_table_says(driver, pages, simulated):
+def test_slider__says_what_the_table_says(driver, pages, reported):
     open_page(driver, pages("plain"))
     shown = driver.execute_script(
         """const box = document.querySelector('.sweep');
@@ -101,7 +101,7 @@ def test_slider__says_what_the_table_says(driver, pages, simulated):
         return [box.querySelector('output').textContent, cells]"""
     )
     assert shown[0] == "> 0.8"
-    document = report(*simulated()).document
+    document = reported().document
     table = next(b for b in document.blocks() if getattr(b, "name", "") == "sweep-table")
     wanted = [
         [r[0].text, r[1].text, r[3].text, f"{r[4].text} {r[4].note}", f"{r[5].text} {r[5].note}", r[6].text]
@@ -217,7 +217,7 @@ def test_page__has_no_serious_fault_for_axe(driver, pages, scheme):
 
 @pytest.mark.parametrize(
     "name, given",
-    [("plain", {}), ("three", THREE), ("none", {"groupings": 0})],
+    [("plain", {}), ("three", THREE), ("five", FIVE), ("none", {"groupings": 0})],
 )
 def test_print__page_one_is_one_sheet(pages, name, given, tmp_path):
     program = shutil.which("pdftotext")

@@ -10,7 +10,6 @@ from pathlib import Path
 
 import pytest
 
-from segaudit.reports import report
 from segaudit.reports.document import Table
 from segaudit.reports.html_pages import to_html
 from segaudit.reports.json_records import to_json
@@ -20,8 +19,8 @@ GOLDEN = Path(__file__).parents[1] / "golden" / "report"
 
 
 @pytest.fixture(scope="module")
-def document(simulated):
-    return report(*simulated(metrics=("dice",), labels=("macro",))).document
+def document(reported):
+    return reported(metrics=("dice",), labels=("macro",)).document
 
 
 def html(document):

@@ -5,18 +5,16 @@ import subprocess
 
 import pytest
 
-from segaudit.reports import report
-
 ENGINES = ("tectonic", "lualatex", "pdflatex")
 
 
 @pytest.mark.latex
 @pytest.mark.parametrize("given", [{}, {"groupings": 0}])
-def test_latex__compiles(simulated, tmp_path, given):
+def test_latex__compiles(reported, tmp_path, given):
     engine = next((path for name in ENGINES if (path := shutil.which(name))), None)
     if engine is None:
         pytest.skip("no LaTeX engine on this machine")
-    report(*simulated(**given)).write(tmp_path, ["latex"])
+    reported(**given).write(tmp_path, ["latex"])
     quiet = [] if engine.endswith("tectonic") else ["-interaction=nonstopmode", "-halt-on-error"]
     done = subprocess.run(
         [engine, *quiet, "report.tex"], check=False, cwd=tmp_path, capture_output=True, text=True, errors="replace"

@@ -31,8 +31,8 @@ class Elements(HTMLParser):
 
 
 @pytest.fixture(scope="module")
-def page(simulated):
-    return to_html(report(*simulated(metrics=("dice",))).document)
+def page(reported):
+    return to_html(reported(metrics=("dice",)).document)
 
 
 def test_page__loads_nothing(page):
@@ -106,8 +106,8 @@ def numbers_in(text):
     return [m.replace(",", "").replace("−", "-") for m in re.findall(r"[−-]?\d[\d,]*(?:\.\d+)?", text)]
 
 
-def test_page_one__every_digit_is_in_the_json(simulated):
-    document = report(*simulated()).document
+def test_page_one__every_digit_is_in_the_json(reported):
+    document = reported().document
     section = re.search(r'<section id="summary".*?</section>', to_html(document), re.DOTALL)[0]
     words = " ".join(Elements(re.sub(r"<svg.*?</svg>", "", section, flags=re.DOTALL)).text)
     known = set(numbers_in(json.dumps(to_json(document)["sections"][0], ensure_ascii=False)))
@@ -206,9 +206,3 @@ def test_page__names_no_group_beside_a_case_unless_asked(simulated):
     assert [c.title for c in by_name["worst-cases"].columns] == ["case", "expert", "silver"]
     asked = {getattr(b, "name", ""): b for b in report(audit, rulers, show_cases=True).document.blocks()}
     assert [c.title for c in asked["worst-cases"].columns] == ["case", "group", "expert", "silver"]
-
-
-@pytest.mark.slow
-def test_page__of_a_thousand_cases_and_twelve_groupings_is_small(simulated):
-    made = simulated(n=1000, groupings=12, metrics=("dice", "ndsc", "hd95"), resamples=99)
-    assert len(to_html(report(*made).document).encode()) < 2_000_000

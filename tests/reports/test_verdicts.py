@@ -1,12 +1,12 @@
 """The verdict box and the readings: fixed words, and true ones."""
 
+import dataclasses
 import re
 
 import pytest
 
-from segaudit.reports import report
-from segaudit.reports.document import Table, Verdict
 from segaudit.reports.reading import read
+from segaudit.reports.sections.summary import summary
 from segaudit.reports.verdicts import MODES, TONES, conclude, mode_of
 
 CLASSES = (
@@ -21,7 +21,7 @@ CLASSES = (
 
 
 def sentences(audit, rulers):
-    return next(b for b in report(audit, rulers).document.blocks() if isinstance(b, Verdict)).sentences
+    return summary(read(audit, rulers)).blocks[0].sentences
 
 
 @pytest.mark.parametrize(
@@ -74,10 +74,10 @@ def test_verdict__collapse_is_told_with_what_follows(simulated):
     assert text.endswith("silver is not to be used as evidence on groups.")
 
 
-def test_verdict__never_says_fair(simulated):
+def test_verdict__never_says_fair(reported):
     from segaudit.reports.html_pages import to_html
 
-    page = to_html(report(*simulated()).document)
+    page = to_html(reported().document)
     assert not re.search(r"\b(un)?fair(ness)?\b|\b(un|de)biased\b", page, re.IGNORECASE)
 
 
@@ -94,8 +94,8 @@ def test_conclusion__the_detectable_gap_does_not_need_a_second_ruler(simulated):
 
 
 def test_gaps__small_groups_have_counts_only(simulated):
-    audit, rulers = simulated(min_patients=26)
-    table = next(b for b in report(audit, rulers).document.blocks() if getattr(b, "name", "") == "summary-gaps")
+    audit, rulers = simulated(min_patients=35)
+    table = summary(read(audit, rulers)).blocks[2]
     row = next(row for row in table.rows if row[0].text == "race")
     few = {r.group for r in audit.coverage.itertuples() if r.grouping == "race" and r.status == "described_only"}
     assert few
@@ -105,7 +105,7 @@ def test_gaps__small_groups_have_counts_only(simulated):
 
 def test_gaps__of_many_groupings_the_widest_are_shown(simulated):
     audit, rulers = simulated(groupings=12, metrics=("dice",), labels=("macro",))
-    table: Table = next(b for b in report(audit, rulers).document.blocks() if getattr(b, "name", "") == "summary-gaps")
+    table = summary(read(audit, rulers)).blocks[2]
     shown = [abs(row[2].value) for row in table.rows]
     assert len(shown) == 6
     assert shown == sorted(shown, reverse=True)
@@ -126,3 +126,48 @@ def test_verdict__of_the_study_without_demographics(shared):
     assert "7.7 points higher" in box[1].text
     assert "0.25 of that under gold (strong collapse, proportional compression)" in box[1].text
     assert "silver is not to be used as evidence on groups" in box[1].text
+
+
+@pytest.mark.parametrize("given", [{"gap": 0.0, "n": 300, "margin": 0.05}, {"gap": 0.0, "margin": 0.03}, {"gap": 5.0}])
+def test_conclusion__under_the_trusted_ruler_does_not_hang_on_another(simulated, given):
+    audit, rulers = simulated(**given)
+    for name in ("sex", "race", "age"):
+        assert conclude(read(audit), "expert", name) == conclude(read(audit, rulers), "expert", name)
+
+
+def test_verdict__a_change_that_is_not_established_is_told_as_such(simulated):
+    audit, (rulers,) = simulated()
+    table = rulers.table.copy()
+    chosen = table["quantity"] == "verdict_class"
+    table.loc[chosen, "value"] = "agreement"
+    first = table.index[chosen][0]
+    table.loc[first, ["value", "detail"]] = ["false confidence", "not established; threshold crossing"]
+    said = sentences(audit, dataclasses.replace(rulers, table=table))[1]
+    assert said.word == "false confidence"
+    assert said.tone == "inconclusive"
+    assert f"1 of {chosen.sum()} verdicts changes (false confidence 1, none established)" in said.text
+    table.loc[first, "detail"] = "established"
+    said = sentences(audit, dataclasses.replace(rulers, table=table))[1]
+    assert (said.tone, "(false confidence 1)" in said.text) == ("found", True)
+
+
+def test_verdict__rulers_that_do_the_same_share_a_sentence(simulated):
+    given = {"metrics": ("dice",), "labels": ("macro",)}
+    audit, (first, second) = simulated(rulers=("expert", "silver", "bronze"), **given)
+    box = sentences(audit, (first, second))
+    assert len(box) == 2
+    assert box[1].text.startswith("Scored against silver or bronze instead, ")
+    assert box[1].text.endswith("; silver, bronze are not to be used as evidence on groups.")
+    assert "on average" not in box[1].text
+    table = second.table.copy()
+    table.loc[table["quantity"] == "verdict_class", "value"] = "false magnitude"
+    box = sentences(audit, (first, dataclasses.replace(second, table=table)))
+    assert [one.word for one in box[1:]][1] == "false magnitude"
+    assert [one.text.split(" instead")[0] for one in box[1:]] == ["Scored against silver", "Scored against bronze"]
+
+
+def test_verdict__a_ruler_that_agrees_and_is_no_evidence_is_not_marked_as_good(simulated):
+    audit, rulers = simulated(gap=0.0, gap_ratio=1.0, metrics=("dice",), labels=("macro",))
+    said = sentences(audit, rulers)[1]
+    assert said.text.endswith("silver is not to be used as evidence on groups.")
+    assert said.tone != "equivalent"

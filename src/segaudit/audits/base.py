@@ -16,8 +16,20 @@ from segaudit.audits.regress import design, regression_rows
 from segaudit.audits.sensitivity import sensitivity
 from segaudit.cohorts import Cohort
 from segaudit.errors import AuditError, Finding, raise_errors
+from segaudit.groupings import assign
 from segaudit.scores import Scores
-from segaudit.tables import COVERAGE, DISPARITIES, FAMILIES, GROUPS, REGRESSION, SENSITIVITY, SWEEPS, TESTS, Schema
+from segaudit.tables import (
+    COVERAGE,
+    DISPARITIES,
+    FAMILIES,
+    GROUPS,
+    REGRESSION,
+    SENSITIVITY,
+    SWEEPS,
+    TESTS,
+    Schema,
+    as_html,
+)
 
 Progress = Callable[[int, int], None]
 
@@ -65,6 +77,9 @@ class Audit:
             (FAMILIES, self.families),
             (SENSITIVITY, self.sensitivity),
         ]
+
+    def _repr_html_(self) -> str:
+        return as_html(str(self))
 
     def __str__(self) -> str:
         lines = [f"{len(self.cases)} cases, {self.cases['patient'].nunique()} patients, plan {self.plan.digest()[:12]}"]
@@ -182,12 +197,36 @@ def _case_faults(own: pd.DataFrame, cases: pd.DataFrame) -> Iterator[Finding]:
 
 def _findings(scores: Scores, cohort: Cohort | pd.DataFrame | None, cases: pd.DataFrame, plan: Plan) -> list[Finding]:
     findings = [*scores.findings, *(cohort.findings if isinstance(cohort, Cohort) else ())]
-    lost = sorted(set(scores.table["case"]) - set(cases["case"]))
+    lost = sorted(set(scores.table["case"].unique()) - set(cases["case"]))
     if lost:
         fact = f"{len(lost)} scored cases are no cases of the participants and were left out, such as '{lost[0]}'."
         findings.append(
             Finding("SCORES_UNJOINED", fact, "scores", "check the key, or add them to the participants.", "warning")
         )
+    planned = scores.table[["case", "model", "ruler", "status"]].drop_duplicates()
+    for model, rows in planned.groupby("model", sort=False):
+        missing = rows.loc[rows["status"] == "prediction_missing", "case"].nunique()
+        if missing:
+            counted = "count as failures" if plan.prediction_missing == "failure" else "are left out"
+            fact = f"{missing} of {rows['case'].nunique()} predictions of '{model}' are missing; they {counted}."
+            findings.append(
+                Finding("PREDICTIONS_MISSING", fact, f"model '{model}'", "add them, or exclude the cases.", "warning")
+            )
+    for grouping in (g for g in plan.groupings if not g.parts):
+        group, reason = assign(grouping, cases)
+        empty = [level for level in grouping.levels if level not in set(group)]
+        if empty:
+            fact = f"no case is in {', '.join(empty)}."
+            findings.append(
+                Finding(
+                    "GROUP_EMPTY", fact, f"grouping '{grouping.name}'", "check how the level is written.", "warning"
+                )
+            )
+        outside = reason[reason != ""].value_counts()
+        if len(outside):
+            why = "; ".join(f"{n}: {text}" for text, n in outside.head(4).items())
+            fact = f"{int(outside.sum())} of {len(cases)} cases are in no group ({why})."
+            findings.append(Finding("GROUP_UNASSIGNED", fact, f"grouping '{grouping.name}'", "", "warning"))
     if not plan.groupings:
         fact = "no grouping was audited: nothing is said about disparities."
         findings.append(Finding("NO_GROUPING", fact, "plan", "name groupings with --by, or in audit.toml.", "note"))

@@ -5,6 +5,7 @@ from __future__ import annotations
 import itertools
 from collections.abc import Iterator
 from dataclasses import dataclass
+from functools import cached_property
 
 import numpy as np
 import pandas as pd
@@ -47,21 +48,27 @@ class Group:
     values: Floats
     patients: Codes
 
+    @cached_property
+    def _units(self) -> tuple[Codes, Codes]:
+        """The patient of each case as 0 to n_patients - 1, and the cases of each patient."""
+        _, unit = np.unique(self.patients, return_inverse=True)
+        return unit, np.bincount(unit)
+
     @property
     def n_patients(self) -> int:
         """How many patients it has."""
-        return int(np.unique(self.patients).size)
+        return self._units[1].size
 
     def patient_means(self) -> Floats:
         """Return one score a patient: the mean over the patient's cases in this group."""
-        _, unit = np.unique(self.patients, return_inverse=True)
-        return np.bincount(unit, weights=self.values) / np.bincount(unit)
+        unit, n_cases = self._units
+        return np.bincount(unit, weights=self.values) / n_cases
 
     def patient_successes(self, card: Metric, threshold: float) -> tuple[Codes, Codes]:
         """Return the successful cases and the cases of each patient."""
-        _, unit = np.unique(self.patients, return_inverse=True)
+        unit, n_cases = self._units
         succeeded = card.succeeds(self.values, threshold)
-        return np.bincount(unit, weights=succeeded).astype(np.intp), np.bincount(unit)
+        return np.bincount(unit, weights=succeeded).astype(np.intp), n_cases
 
 
 @dataclass(frozen=True)
@@ -87,6 +94,11 @@ class Cell:
     cases: Codes
     patients: Codes
     undefined: Codes
+
+    @property
+    def drawn_by(self) -> tuple[str, str]:
+        """Names that seed its draws: label and metric. Not model and ruler: a new name for them changes no number."""
+        return self.key[2:]
 
     def named(self) -> dict[str, str]:
         """Return the key by column name."""

@@ -77,7 +77,7 @@ def test_rows(cell: Cell, division: Division, plan: Plan) -> Iterator[Row]:
 
 def omnibus_generator(cell: Cell, division: Division, plan: Plan) -> np.random.Generator:
     """Return the generator of the omnibus test of a cell and grouping."""
-    return generator(plan, *cell.key, division.grouping.name, "tests")
+    return generator(plan, *cell.drawn_by, division.grouping.name, "tests")
 
 
 def omnibus(units: list[Floats], rng: np.random.Generator) -> tests.RankTest:
@@ -148,7 +148,7 @@ def _rate_rows(base: Row, cell: Cell, groups: list[Group], plan: Plan) -> Iterat
     )
     sizes = np.array([intervals.effective_size(good, n) for good, n in counts])
     successes = table.rates * sizes
-    rng = generator(plan, *cell.key, str(base["grouping"]), "rates")
+    rng = generator(plan, *cell.drawn_by, str(base["grouping"]), "rates")
     drawn = resample.bootstrap_disparities(table, plan.level, plan.resamples, rng)
     shuffled = resample.permute_disparities(table, plan.resamples, rng)
     status = disparity.rate_status(table.group_successes, table.group_cases)
@@ -195,7 +195,7 @@ def _rate_rows(base: Row, cell: Cell, groups: list[Group], plan: Plan) -> Iterat
 
 
 def _median_rows(base: Row, cell: Cell, groups: list[Group], plan: Plan) -> Iterator[Row]:
-    rng = generator(plan, *cell.key, str(base["grouping"]), "medians")
+    rng = generator(plan, *cell.drawn_by, str(base["grouping"]), "medians")
     units = [group.patient_means() for group in groups]
     medians = disparity.group_medians(units)
     expected = resample.expected_median_gap(units, min(plan.resamples, _SHUFFLES), rng)

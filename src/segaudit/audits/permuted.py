@@ -17,6 +17,8 @@ MIN_DRAWS, MAX_DRAWS = 199, 2_000
 _RANKED = 10_000_000  # scores that all draws of a family may rank together: one to two seconds
 _TEST = ["label", "metric", "grouping"]
 
+_NO_UNITS = (np.empty((0, 0)), np.empty((0, 0), dtype=np.intp), np.empty(0, dtype=np.intp))
+
 Test = tuple[str, str, str]
 
 
@@ -74,14 +76,15 @@ def adjusted_together(
     keys = {(*family[:2], *test[:2]) for test in tests[_TEST].itertuples(index=False, name=None)}
     cells = [cell for cell in found if cell.key in keys]
     over = [division for division in divisions if division.grouping.name in set(tests["grouping"])]
-    scores, codes, patients = _units(cells, over, plan)
-    if len(patients) > MAX_PATIENTS:
-        return Permuted(reason=f"{len(patients)} patients, more than the {MAX_PATIENTS} that are permuted")
+    most = max(np.unique(cell.patients).size for cell in cells)
+    scores, codes, patients = _units(cells, over, plan) if most <= MAX_PATIENTS else _NO_UNITS
+    if (n_units := max(most, len(patients))) > MAX_PATIENTS:
+        return Permuted(reason=f"{n_units} patients, more than the {MAX_PATIENTS} that are permuted")
     if not len(patients):
         return Permuted(reason="no score is defined")
     wanted = _RANKED // (len(patients) * len(cells) * len(over))
     draws = int(np.clip(wanted, MIN_DRAWS, min(MAX_DRAWS, max(plan.resamples, MIN_DRAWS))))
-    rng = generator(plan, *family, "westfall_young")
+    rng = generator(plan, family[-1], "westfall_young")
     adjusted = min_p(scores, codes, patients=patients, alpha=plan.alpha, draws=draws, rng=rng).step_down
     q = {
         (cell.key[2], cell.key[3], division.grouping.name): float(adjusted[i, j])

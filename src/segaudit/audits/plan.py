@@ -88,7 +88,27 @@ class Plan:
                     findings.append(
                         Finding("UNKNOWN_METRIC", fact, f"plan, {part}", did_you_mean(metric, METRICS.names()))
                     )
+        findings += self._out_of_bounds()
         raise_errors(findings)
+
+    def _out_of_bounds(self) -> list[Finding]:
+        """Return an error for each threshold that no score can pass or miss, and each margin not above 0."""
+        findings = []
+        for part, values in (("success", self.success), ("margin", self.margin)):
+            for metric, value in values.items():
+                if metric not in METRICS:
+                    continue
+                low, high = METRICS[metric].bounds
+                fits = 0 < value <= high - low if part == "margin" else low <= value <= high
+                if not fits:
+                    fact = f"the {part} of {metric} is {value:g}; {metric} lies from {low:g} to {high:g}."
+                    fix = (
+                        "a margin lies above 0."
+                        if part == "margin" and value <= 0
+                        else "write shares, not percentages."
+                    )
+                    findings.append(Finding("PLAN_BOUNDS", fact, f"plan, {part}", fix))
+        return findings
 
     def resolved(self, cases: pd.DataFrame) -> Plan:
         """Return the plan with every grouping's levels, taken from the participants where none are declared.

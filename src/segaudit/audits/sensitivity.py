@@ -16,7 +16,7 @@ from segaudit.audits.plan import Plan
 from segaudit.stats import disparity
 from segaudit.stats.family import Adjustment, adjust
 from segaudit.stats.influence import omission_p
-from segaudit.stats.means import permutation_of_means
+from segaudit.stats.means import MAX_SHUFFLED, permutation_of_means
 from segaudit.tables import SENSITIVITY
 
 if TYPE_CHECKING:
@@ -185,16 +185,17 @@ def _leave_one_out(test: _Test, known: _Known) -> Row:
         return _cannot(test, known, change)
     positions = np.flatnonzero(np.isin(test.division.codes[test.cell.cases], _codes(test)))
     codes = np.searchsorted(_codes(test), test.division.codes[test.cell.cases[positions]])
-    units, unit = np.unique(np.column_stack([codes, test.cell.patients[positions]]), axis=0, return_inverse=True)
-    unit_of = unit.ravel()
+    width = int(test.cell.patients.max()) + 1
+    units, unit_of = np.unique(codes * width + test.cell.patients[positions], return_inverse=True)
+    group_of = units // width
     values = np.concatenate([group.patient_means() for group in test.groups])
     rest = _mean_of_rest(test.cell.values[positions], unit_of)
-    p = omission_p(values, units[:, 0], unit_of, rest)
+    p = omission_p(values, group_of, unit_of, rest)
     tried = []
     for i in (int(np.argmin(p)), int(np.argmax(p))):
         changed = values.copy()
         changed[unit_of[i]] = rest[i]
-        left = [changed[(units[:, 0] == j) & ~np.isnan(changed)] for j in range(len(test.groups))]
+        left = [changed[(group_of == j) & ~np.isnan(changed)] for j in range(len(test.groups))]
         tried.append((omnibus(left, omnibus_generator(test.cell, test.division, known.plan)).p, i))
     before = float(test.row["p"])
     found, i = max(
@@ -205,7 +206,7 @@ def _leave_one_out(test: _Test, known: _Known) -> Row:
         ),
     )
     score = test.cell.values[positions[i]]
-    where = test.groups[int(units[unit_of[i], 0])].name
+    where = test.groups[int(group_of[unit_of[i]])].name
     detail = f"without {known.cases[test.cell.cases[positions[i]]]} ({where}, {score:.4g})"
     return _tested(test, known, change, found, known.q(test, found), detail)
 
@@ -293,13 +294,15 @@ def _means(test: _Test, known: _Known) -> Iterator[Row]:
         yield _cannot(test, known, changes[0], why)
         yield {**_cannot(test, known, changes[1], why), **nothing}
         return
-    rng = generator(known.plan, *test.cell.key, test.division.grouping.name, "means")
+    rng = generator(known.plan, *test.cell.drawn_by, test.division.grouping.name, "means")
     n = sum(values.size for values in units)
     p = permutation_of_means(units, draws=min(_FEW_DRAWS, known.plan.resamples), rng=rng)
     draws = int(np.clip(_SHUFFLED // n, _FEW_DRAWS, known.plan.resamples)) if known.plan.resamples > _FEW_DRAWS else 0
-    if p <= known.plan.alpha and draws:  # a p that may count is found anew with more draws
+    shuffled = n <= MAX_SHUFFLED
+    if p <= known.plan.alpha and draws and shuffled:  # a p that may count is found anew with more draws
         p = permutation_of_means(units, draws=draws, rng=rng)
-    detail = "permutation of patients, sum of squares between the means"
+    law = "" if shuffled else " (its large-sample law)"
+    detail = f"permutation of patients, sum of squares between the means{law}"
     yield _tested(test, known, changes[0], p, known.q(test, p), detail)
     worst = np.argmin if test.cell.card.better == "higher" else np.argmax
     centres = {"medians": disparity.group_medians(units), "means": np.array([values.mean() for values in units])}

@@ -29,11 +29,13 @@ def confound(
     """Set group differences beside anatomy, scanner and site: contrasts with and without adjustment."""
     from segaudit.confounders import CAUTION, confound_run, reading
     from segaudit.lines import plan_of_options
+    from segaudit.publications import confound_figures
     from segaudit.runs import rows_of
     from segaudit.scores import MACRO
 
     planned, _ = plan_of_options(plan, by or (), seed=seed, min_patients=min_patients)
     found = confound_run(run, planned, adjust=tuple(adjust or ()), out=out)
+    confound_figures(out or run, found)
     if as_json:
         told = {schema.name: rows_of(table) for schema, table in found.tables()}
         typer.echo(json.dumps(told, ensure_ascii=False, allow_nan=False))

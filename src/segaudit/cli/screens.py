@@ -31,6 +31,7 @@ from segaudit.scores import MACRO, Scores
 _SHOWN_NOTES = 8
 _LINE = 80  # columns of an explanation
 _GROUP_WIDTH = 14
+UNSHOWN = "no dependence shown"
 
 
 @contextmanager
@@ -139,7 +140,8 @@ def _rulers_table(comparison: RulerComparison, model: str, scores: Scores, *, wh
     overall = lookup(comparison.table, grouping="", model=model)
     if not whole:
         overall = overall[overall["metric"] == headline(scores)[0]]
-    words = {}
+    words: dict[str, str] = {}
+    mechanisms: dict[str, list[str]] = {}
     for (metric, label), rows in overall.groupby(["metric", "label"], sort=False):
         by = {str(row["quantity"]): row for row in rows.to_dict("records")}
         if "sd_ratio" not in by:
@@ -160,10 +162,20 @@ def _rulers_table(comparison: RulerComparison, model: str, scores: Scores, *, wh
         shown.add_row(*map(escape, cells))
         if metric == "dice":
             words[str(label)] = str(by["independence"]["value"])
+        log = by.get("walsh_ratio_log")
+        if log is not None and log["detail"]:
+            mechanisms.setdefault(str(log["detail"]).split(":")[0], []).append(f"{metric} {label}")
     if words:
         labels_of = {word: [label for label in words if words[label] == word] for word in words.values()}
         told = "; ".join(f"{word} ({', '.join(labels)})" for word, labels in labels_of.items())
-        shown.caption = escape(f"{other} and {model}: {told}")
+        doubt = (
+            ""
+            if set(words.values()) == {UNSHOWN}
+            else "; copying and noise of the trusted ruler cannot be told apart here"
+        )
+        lines = [f"{other} and {model}: {told}{doubt}"]
+        lines += [f"{mechanism}: {', '.join(scores_so)}" for mechanism, scores_so in mechanisms.items()]
+        shown.caption = escape("\n".join(lines))
         shown.caption_justify = "left"
     return shown
 

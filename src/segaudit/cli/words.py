@@ -69,10 +69,11 @@ def labels(words: str | None) -> dict[str, list[int]]:
         if (
             not (name and equals)
             or not all(part.strip().isdigit() and int(part) > 0 for part in parts)
+            or name == "macro"
             or len(set(parts)) < len(parts)
             or name in found
         ):
-            fix = "write --labels vb=1,disc=2; a structure of several values as lungs=1+2."
+            fix = "write --labels vb=1,disc=2, lungs=1+2 for several values; macro is the mean over structures."
             raise AuditError(Finding("LABELS_FORM", f"'{word}' is no label.", "--labels", fix))
         found[name] = [int(part) for part in parts]
     return found

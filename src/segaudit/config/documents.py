@@ -80,6 +80,8 @@ class AuditDocument(Strict):
     """audit.json: the plan, what was audited, every result table and every finding.
 
     Rows of `tables` have the columns of the table of the same name in the run directory; null stands for an empty cell.
+    `page_one` holds what the first page of the report shows, text by text, with the number behind each; null until a
+    report is written.
     """
 
     format: Literal["segaudit-audit"] = "segaudit-audit"
@@ -90,6 +92,7 @@ class AuditDocument(Strict):
     comparisons: list[ComparisonRecord]
     tables: dict[str, list[Row]]
     findings: list[FindingRecord]
+    page_one: dict[str, Any] | None = None
 
 
 def audit_schema() -> dict[str, Any]:

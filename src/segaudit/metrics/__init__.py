@@ -17,6 +17,7 @@ from segaudit.metrics.base import Spacing as Spacing
 from segaudit.metrics.cases import Status as Status
 from segaudit.metrics.cases import measure as measure
 from segaudit.metrics.cases import value as value
+from segaudit.metrics.codes import count_values as count_values
 from segaudit.metrics.overlap import effective_load as effective_load
 
 

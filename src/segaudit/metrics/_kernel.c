@@ -1,8 +1,9 @@
-/* One case in one pass: the confusion of two label arrays and the HD95 of every label.
+/* One case in one pass: the confusion of two label arrays, and the pieces and the HD95 of every label.
  *
- * The definitions stand in boundary.py and cases.py, whose NumPy functions give the same values and are used where this
- * file is not compiled. What makes it fast:
+ * The definitions stand in boundary.py, volume.py and cases.py, whose NumPy functions give the same values and are used
+ * where this file is not compiled. What makes it fast:
  *   - blocks that are zero in both arrays are skipped; what is left is read in runs of equal pairs of values;
+ *   - pieces are counted from the same runs, of which only those of two slices are kept;
  *   - up to four labels share a byte a voxel (bit 2l: prediction, bit 2l + 1: reference), so that the boundary corners of
  *     all masks come from OR and AND of eight neighbouring bytes;
  *   - a corner on both boundaries is at distance 0 and only adds its area;
@@ -110,8 +111,90 @@ static void widen(Box *box, const int32_t low[3], const int32_t high[3]) {
 
 static const Box NOWHERE = {{INT32_MAX, INT32_MAX, INT32_MAX}, {0, 0, 0}};
 
-/* Counts every pair of codes and finds the box it lies in; returns the number of ignored voxels. */
-static int64_t read_pairs(const Case *c, Pair *pairs) {
+/* ---- pieces ---- */
+
+/* Voxels start..end - 1 of a row. `later` leads to another run of the same piece, or to the run itself from the last. */
+typedef struct { int64_t row, later; int32_t start, end; } Run;
+
+/* The pieces of a mask whose runs come in order. The last run may still grow; it is joined when the next one begins.
+ * Rows are numbered with one between slices that is always empty. */
+typedef struct {
+    Run *runs;
+    int64_t n, room, pieces;
+    int64_t at[4]; /* in each row that touches the one under way: the first run that may touch a later run */
+} Pieces;
+
+/* Lets a run and all that it leads to lead to the last run; returns whether that joins two pieces. */
+static inline int lead_to(Run *runs, int64_t i, int64_t last) {
+    while (i != last) {
+        const int64_t next = runs[i].later;
+        runs[i].later = last;
+        if (next == i) return 1;
+        i = next;
+    }
+    return 0;
+}
+
+/* Joins the last run with those before it that it touches: in the row before, and in three rows of the slice before. */
+static void join_last(Pieces *p, int64_t slice) {
+    const int64_t back[4] = {slice + 1, slice, slice - 1, 1}, last = p->n - 1;
+    if (last < 0) return;
+    Run *runs = p->runs;
+    for (int k = 0; k < 4; k++) {
+        const int64_t row = runs[last].row - back[k];
+        int64_t i = p->at[k]; /* the last run itself lies beyond that row and ends the search */
+        while (runs[i].row < row || (runs[i].row == row && runs[i].end < runs[last].start)) i++;
+        p->at[k] = i;
+        for (; runs[i].row == row && runs[i].start <= runs[last].end; i++) p->pieces -= lead_to(runs, i, last);
+    }
+}
+
+/* Makes room for a run, at first by forgetting those that no later one can touch: no chain leads back to them. */
+static int make_room_for_run(Pieces *p) {
+    const int64_t past = p->at[0];
+    if (p->n < p->room) return 0;
+    if (past > p->room / 2) {
+        p->n -= past;
+        memmove(p->runs, p->runs + past, (size_t)p->n * sizeof(Run));
+        for (int64_t i = 0; i < p->n; i++) p->runs[i].later -= past;
+        for (int k = 0; k < 4; k++) p->at[k] -= past;
+        return 0;
+    }
+    const int64_t room = 2 * p->room + 256;
+    Run *runs = realloc(p->runs, (size_t)room * sizeof(Run));
+    if (!runs) return -1;
+    p->runs = runs;
+    p->room = room;
+    return 0;
+}
+
+static int add_run(Pieces *p, int64_t slice, Run run) {
+    if (p->n && p->runs[p->n - 1].row == run.row && p->runs[p->n - 1].end == run.start) {
+        p->runs[p->n - 1].end = run.end;
+        return 0;
+    }
+    join_last(p, slice);
+    if (make_room_for_run(p)) return -1;
+    run.later = p->n;
+    p->runs[p->n++] = run;
+    p->pieces++;
+    return 0;
+}
+
+/* Adds a run to every label that a code belongs to; `pieces` is that of the first label, the next ones lie two on. */
+static int add_to_members(Pieces *pieces, const Side *side, int code, int64_t n_labels, int64_t slice, Run run) {
+    const uint8_t *members = side->members + code * n_labels, *end = members + n_labels;
+    for (const uint8_t *m = members; m < end && (m = memchr(m, 1, (size_t)(end - m))); m++) {
+        if (add_run(pieces + 2 * (m - members), slice, run)) return -1;
+    }
+    return 0;
+}
+
+/* ---- pairs ---- */
+
+/* Counts every pair of codes and finds the box it lies in, and the pieces of all masks unless `pieces` is NULL; returns
+ * the number of ignored voxels, or -1 without memory. */
+static int64_t read_pairs(const Case *c, Pair *pairs, Pieces *pieces) {
     const uint8_t *p = c->ours.voxels, *r = c->theirs.voxels;
     const int64_t n = product(c->shape), nx = c->shape[2], ny = c->shape[1];
     int64_t ignored = 0, row = 0, row_end = nx;
@@ -129,10 +212,16 @@ static int64_t read_pairs(const Case *c, Pair *pairs) {
         } else if (code | truth) {
             Pair *pair = pairs + code * c->theirs.n_codes + truth;
             const int32_t z = (int32_t)(row / ny), y = (int32_t)(row % ny), x = (int32_t)(start - (row_end - nx));
+            const int32_t end = x + (int32_t)(i - start);
+            const Run run = {row + z, 0, x, end};
             pair->count += i - start;
-            widen(&pair->box, (int32_t[]){z, y, x}, (int32_t[]){z + 1, y + 1, x + (int32_t)(i - start)});
+            widen(&pair->box, (int32_t[]){z, y, x}, (int32_t[]){z + 1, y + 1, end});
+            if (!pieces) continue;
+            if (add_to_members(pieces, &c->ours, code, c->n_labels, ny + 1, run)) return -1;
+            if (add_to_members(pieces + 1, &c->theirs, truth, c->n_labels, ny + 1, run)) return -1;
         }
     }
+    for (int64_t i = 0; pieces && i < 2 * c->n_labels; i++) join_last(&pieces[i], ny + 1);
     return ignored;
 }
 
@@ -641,16 +730,18 @@ static int score_labels(const Case *c, const Box *boxes, const uint8_t *wanted, 
 }
 
 /* Everything between the buffers in and the buffers out; runs without the GIL. */
-static int score_case(const Case *c, int boundary, int64_t *confusion, int64_t *ignored, int32_t *label_boxes,
-                      double *hd95) {
+static int score_case(const Case *c, int boundary, int components, int64_t *confusion, int64_t *ignored,
+                      int32_t *label_boxes, double *hd95, int64_t *n_pieces) {
     const int64_t n_truths = c->theirs.n_codes, n_pairs = c->ours.n_codes * n_truths;
     Pair *pairs = malloc((size_t)n_pairs * sizeof(Pair));
     Box *boxes = malloc((size_t)c->n_labels * sizeof(Box));
     uint8_t *sides = calloc((size_t)c->n_labels, 1);
-    int failed = !pairs || !boxes || !sides;
+    Pieces *pieces = calloc((size_t)(2 * c->n_labels), sizeof(Pieces));
+    int failed = !pairs || !boxes || !sides || !pieces;
     if (!failed) {
         for (int64_t i = 0; i < n_pairs; i++) pairs[i] = (Pair){0, NOWHERE};
-        *ignored = read_pairs(c, pairs);
+        *ignored = read_pairs(c, pairs, components ? pieces : NULL);
+        failed = *ignored < 0;
         for (int64_t label = 0; label < c->n_labels; label++) {
             boxes[label] = NOWHERE;
             for (int64_t i = 0; i < n_pairs; i++) {
@@ -664,31 +755,37 @@ static int score_case(const Case *c, int boundary, int64_t *confusion, int64_t *
             sides[label] = sides[label] == 3; /* from here on: whether both masks are there */
         }
         for (int64_t i = 0; i < n_pairs; i++) confusion[i] = pairs[i].count;
-        if (boundary) failed = score_labels(c, boxes, sides, hd95);
+        for (int64_t i = 0; i < 2 * c->n_labels; i++) {
+            n_pieces[i] = pieces[i].pieces;
+            free(pieces[i].runs);
+        }
+        if (boundary && !failed) failed = score_labels(c, boxes, sides, hd95);
     }
-    free(pairs), free(boxes), free(sides);
+    free(pairs), free(boxes), free(sides), free(pieces);
     return failed ? -1 : 0;
 }
 
 /* ---- the door to Python ---- */
 
-enum { OURS, THEIRS, OUR_CODES, THEIR_CODES, OUR_MEMBERS, THEIR_MEMBERS, SIZES, CONFUSION, IGNORED, BOXES, HD95, BUFFERS };
+enum { OURS, THEIRS, OUR_CODES, THEIR_CODES, OUR_MEMBERS, THEIR_MEMBERS, SIZES, CONFUSION, IGNORED, BOXES, HD95, PIECES,
+       BUFFERS };
 
 PyDoc_STRVAR(score_doc,
-             "score(prediction, reference, codes, codes, members, members, sizes, confusion, ignored, boxes, hd95, shape,\n"
-             "      order, step_mm, ignore, flat, boundary)\n\n"
-             "Fill confusion, ignored, boxes and hd95 from two arrays of bytes. See segaudit.metrics.compiled.");
+             "score(prediction, reference, codes, codes, members, members, sizes, confusion, ignored, boxes, hd95, pieces,\n"
+             "      shape, order, step_mm, ignore, flat, boundary, components)\n\n"
+             "Fill confusion to pieces from two arrays of bytes. See segaudit.metrics.compiled.");
 
 static PyObject *score(PyObject *module, PyObject *args) {
     (void)module;
     PyObject *objects[BUFFERS];
     Py_buffer views[BUFFERS];
     Case c = {0};
-    int boundary, n_views = 0, failed = 0;
-    if (!PyArg_ParseTuple(args, "OOOOOOOOOOO(iii)(iii)(ddd)ipp:score", &objects[0], &objects[1], &objects[2], &objects[3],
-                          &objects[4], &objects[5], &objects[6], &objects[7], &objects[8], &objects[9], &objects[10],
-                          &c.shape[0], &c.shape[1], &c.shape[2], &c.order[0], &c.order[1], &c.order[2], &c.step[0],
-                          &c.step[1], &c.step[2], &c.ignore, &c.flat, &boundary)) {
+    int boundary, components, n_views = 0, failed = 0;
+    if (!PyArg_ParseTuple(args, "OOOOOOOOOOOO(iii)(iii)(ddd)ippp:score", &objects[0], &objects[1], &objects[2],
+                          &objects[3], &objects[4], &objects[5], &objects[6], &objects[7], &objects[8], &objects[9],
+                          &objects[10], &objects[11], &c.shape[0], &c.shape[1], &c.shape[2], &c.order[0], &c.order[1],
+                          &c.order[2], &c.step[0], &c.step[1], &c.step[2], &c.ignore, &c.flat, &boundary,
+                          &components)) {
         return NULL;
     }
     for (; n_views < BUFFERS; n_views++) {
@@ -707,6 +804,7 @@ static PyObject *score(PyObject *module, PyObject *args) {
     fits = fits && views[OUR_MEMBERS].len == c.ours.n_codes * c.n_labels;
     fits = fits && views[THEIR_MEMBERS].len == c.theirs.n_codes * c.n_labels && views[IGNORED].len == 8;
     fits = fits && views[CONFUSION].len == c.ours.n_codes * c.theirs.n_codes * 8 && views[BOXES].len == c.n_labels * 24;
+    fits = fits && views[PIECES].len == c.n_labels * 16;
     fits = fits && (!c.flat || (c.shape[0] == 1 && c.order[0] == 0));
     fits = fits && ((1 << (c.order[0] & 7)) | (1 << (c.order[1] & 7)) | (1 << (c.order[2] & 7))) == 7;
     for (int value = 0; fits && value < 256; value++) {
@@ -719,7 +817,8 @@ static PyObject *score(PyObject *module, PyObject *args) {
     }
     c.may_skip = !c.ours.codes[0] && !c.theirs.codes[0];
     Py_BEGIN_ALLOW_THREADS
-    failed = score_case(&c, boundary, views[CONFUSION].buf, views[IGNORED].buf, views[BOXES].buf, views[HD95].buf);
+    failed = score_case(&c, boundary, components, views[CONFUSION].buf, views[IGNORED].buf, views[BOXES].buf,
+                        views[HD95].buf, views[PIECES].buf);
     Py_END_ALLOW_THREADS
     if (failed) PyErr_NoMemory();
 done:
@@ -783,9 +882,66 @@ done:
     Py_RETURN_NONE;
 }
 
+/* Counts how often each value but zero occurs, in a table of 2^bits places (free where the count is 0); returns the
+ * number of different values, or -1 when they fill more than half of it. */
+static inline int64_t count_values(const uint8_t *at, int64_t n_bytes, int64_t width, uint64_t *values, int64_t *counts,
+                                   int bits) {
+    int64_t n = 0;
+    for (int64_t i = 0; (i = next_nonzero(at, at, i, n_bytes)) < n_bytes;) {
+        uint64_t value = 0;
+        i -= i % width;
+        memcpy(&value, at + i, (size_t)width);
+        const uint64_t once_each = width == 1 ? ONES : width == 2 ? 0x0001000100010001u : width == 4 ? 0x100000001u : 1;
+        const uint64_t eight = value * once_each;
+        const int64_t start = i;
+        while (i + 8 <= n_bytes && load8(at + i) == eight) i += 8;
+        while (i < n_bytes && !memcmp(at + i, &value, (size_t)width)) i += width;
+        uint64_t place = (value * 0x9E3779B97F4A7C15u) >> (64 - bits);
+        while (counts[place] && values[place] != value) place = (place + 1) & ((1u << bits) - 1);
+        if (!counts[place] && ++n > 1 << (bits - 1)) return -1;
+        values[place] = value;
+        counts[place] += (i - start) / width;
+    }
+    return n;
+}
+
+PyDoc_STRVAR(count_doc, "count(voxels, values, counts)\n\n"
+                        "Fill a table of 4096 values and their counts; return how many there are, -1 for too many.");
+
+#define TABLE_BITS 12
+
+static PyObject *count(PyObject *module, PyObject *args) {
+    (void)module;
+    PyObject *objects[3];
+    Py_buffer views[3];
+    int n_views = 0;
+    int64_t found = 0;
+    if (!PyArg_ParseTuple(args, "OOO:count", &objects[0], &objects[1], &objects[2])) return NULL;
+    for (; n_views < 3; n_views++) {
+        const int flags = n_views ? PyBUF_C_CONTIGUOUS | PyBUF_WRITABLE : PyBUF_C_CONTIGUOUS;
+        if (PyObject_GetBuffer(objects[n_views], &views[n_views], flags)) goto done;
+    }
+    const Py_ssize_t n_bytes = views[0].len, width = views[0].itemsize, table = 8 << TABLE_BITS;
+    if (views[1].len != table || views[2].len != table || (width != 1 && width != 2 && width != 4 && width != 8)) {
+        PyErr_SetString(PyExc_ValueError, "the buffers do not fit each other");
+        goto done;
+    }
+    Py_BEGIN_ALLOW_THREADS
+    if (width == 1) found = count_values(views[0].buf, n_bytes, 1, views[1].buf, views[2].buf, TABLE_BITS);
+    if (width == 2) found = count_values(views[0].buf, n_bytes, 2, views[1].buf, views[2].buf, TABLE_BITS);
+    if (width == 4) found = count_values(views[0].buf, n_bytes, 4, views[1].buf, views[2].buf, TABLE_BITS);
+    if (width == 8) found = count_values(views[0].buf, n_bytes, 8, views[1].buf, views[2].buf, TABLE_BITS);
+    Py_END_ALLOW_THREADS
+done:
+    while (n_views-- > 0) PyBuffer_Release(&views[n_views]);
+    if (PyErr_Occurred()) return NULL;
+    return PyLong_FromLongLong(found);
+}
+
 static PyMethodDef methods[] = {
     {"score", score, METH_VARARGS, score_doc},
     {"renumber", renumber, METH_VARARGS, renumber_doc},
+    {"count", count, METH_VARARGS, count_doc},
     {NULL, NULL, 0, NULL},
 };
 
@@ -794,9 +950,20 @@ static PyModuleDef_Slot slots[] = {{0, NULL}};
 static struct PyModuleDef kernel = {
     .m_base = PyModuleDef_HEAD_INIT,
     .m_name = "segaudit.metrics._kernel",
-    .m_doc = "One case in one pass: confusion and HD95 of two label arrays of bytes.",
+    .m_doc = "One case in one pass: confusion, pieces and HD95 of two label arrays of bytes.",
     .m_methods = methods,
     .m_slots = slots,
 };
 
-PyMODINIT_FUNC PyInit__kernel(void) { return PyModuleDef_Init(&kernel); }
+/* glibc hands every block of some MB back to the system when it is freed, and each image and grid would fault in all of
+ * its pages anew, which costs more than inflating it. How much it keeps follows the largest block freed so far, up to
+ * 32 MiB: one that is never touched teaches it. Elsewhere this does nothing. */
+static void keep_freed_memory(void) {
+    void *volatile block = malloc((size_t)31 << 20);
+    free(block);
+}
+
+PyMODINIT_FUNC PyInit__kernel(void) {
+    keep_freed_memory();
+    return PyModuleDef_Init(&kernel);
+}

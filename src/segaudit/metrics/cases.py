@@ -101,24 +101,26 @@ def measure(
         prediction, reference, spacing_mm = prediction.T, reference.T, spacing_mm[::-1]
     ours = side(prediction, prediction_labels)
     theirs = side(reference, {name: reference_labels[name] for name in prediction_labels}, ignore)
-    found = (compiled.find if compiled.can_find(ours, theirs) else find)(ours, theirs, spacing_mm, boundary=boundary)
+    way = compiled.find if compiled.can_find(ours, theirs) else find
+    found = way(ours, theirs, spacing_mm, boundary=boundary, components=components)
     counts_of, measured = _counts(found, ours.members, theirs.members, prediction.size), {}
     for column, name in enumerate(prediction_labels):
         counts = counts_of[column]
         both = counts.prediction > 0 and counts.reference > 0
-        masks = masks_of(ours, theirs, column, found.boxes[column]) if components or (others and both) else None
+        masks = masks_of(ours, theirs, column, found.boxes[column]) if others and both else None
+        pieces = found.pieces[column] if found.pieces is not None else (None, None)
         measured[name] = Measured(
             counts,
             voxel_mm3,
             _hd95(counts, found.hd95[column]) if boundary else None,
-            count_components(masks[0]) if components and masks else None,
-            count_components(masks[1]) if components and masks else None,
-            {m.name: m.fn(*masks, spacing_mm) for m in others if m.fn and masks and both},
+            pieces[0],
+            pieces[1],
+            {m.name: m.fn(*masks, spacing_mm) for m in others if m.fn and masks},
         )
     return measured
 
 
-def find(ours: Side, theirs: Side, spacing_mm: Spacing, *, boundary: bool) -> Found:
+def find(ours: Side, theirs: Side, spacing_mm: Spacing, *, boundary: bool, components: bool) -> Found:
     """Return what one pass over a case finds, with NumPy alone."""
     codes, truths = ours.codes(), theirs.codes()
     ignored = truths == theirs.ignore
@@ -132,12 +134,15 @@ def find(ours: Side, theirs: Side, spacing_mm: Spacing, *, boundary: bool) -> Fo
         _within(around, bounding_box(inside[codes] | truly[truths]))
         for inside, truly in zip(ours.members.T, theirs.members.T, strict=True)
     ]
-    hd95 = [math.nan] * len(boxes)
-    for column, box in enumerate(boxes if boundary else []):
+    hd95, pieces = [math.nan] * len(boxes), []
+    for column, box in enumerate(boxes if boundary or components else []):
         masks = masks_of(ours, theirs, column, box)
-        if all(mask.any() for mask in masks):
+        if boundary and all(mask.any() for mask in masks):
             hd95[column] = hd95_of_masks(*masks, spacing_mm)
-    return Found(confusion.reshape(len(ours.members), -1).astype(np.int64), int(ignored.sum()), boxes, hd95)
+        if components:
+            pieces.append((count_components(masks[0]), count_components(masks[1])))
+    counts = confusion.reshape(len(ours.members), -1).astype(np.int64)
+    return Found(counts, int(ignored.sum()), boxes, hd95, pieces if components else None)
 
 
 def masks_of(ours: Side, theirs: Side, column: int, box: Box) -> tuple[Mask, Mask]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
@@ -15,6 +16,8 @@ from segaudit.metrics.base import LabelArray, Mask
 Labels = Mapping[str, tuple[int, ...]]
 Codes = NDArray[np.uint8] | NDArray[np.uint16]
 Box = tuple[slice, ...]
+_TABLE = 4096  # places of the kernel's table of values
+_BLOCK = 1 << 18  # voxels counted at a time
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,12 +61,15 @@ class Found:
         Where each label lies on either side.
     hd95 : list of float
         In mm, of each label that is on both sides.
+    pieces : list of (int, int) or None
+        Connected pieces of each label, prediction and reference; None where they were not asked for.
     """
 
     confusion: NDArray[np.int64]
     ignored: int
     boxes: list[Box]
     hd95: list[float]
+    pieces: list[tuple[int, int]] | None
 
 
 def side(array: LabelArray, labels: Labels, ignore: int | None = None) -> Side:
@@ -87,6 +93,23 @@ def side(array: LabelArray, labels: Labels, ignore: int | None = None) -> Side:
     table = np.zeros(2 ** (8 * width.itemsize), width)
     table[: len(members)] = np.arange(len(members))
     return Side(renumbered(array, codes, width), table, members, ignored)
+
+
+def count_values(array: LabelArray) -> dict[int, int]:
+    """Return how many voxels hold each value that occurs in a label array, 0 left out."""
+    array = array.astype(array.dtype.newbyteorder("="), copy=False).reshape(-1, order="A")  # type: ignore[assignment]
+    if kernel.KERNEL is not None and array.flags.c_contiguous:
+        values, counts = np.empty(_TABLE, np.uint64), np.zeros(_TABLE, np.int64)
+        if kernel.KERNEL.count(array, values, counts) >= 0:
+            taken = counts > 0
+            # The bits of a value lie in the low bytes, its sign in the highest of them.
+            known = values[taken].astype(f"u{array.itemsize}").view(array.dtype)
+            return dict(sorted(zip(map(int, known), counts[taken].tolist(), strict=True)))
+    found: Counter[int] = Counter()
+    for block in np.array_split(array, max(1, array.size // _BLOCK)):  # a copy of the whole would be sorted otherwise
+        values, counts = np.unique(block[block != 0], return_counts=True)
+        found.update(dict(zip(map(int, values), counts.tolist(), strict=True)))
+    return dict(sorted(found.items()))
 
 
 def renumbered(array: LabelArray, codes: dict[int, int], width: np.dtype[Any]) -> Codes:

@@ -17,7 +17,7 @@ def can_find(ours: Side, theirs: Side) -> bool:
     return kernel.KERNEL is not None and ours.voxels.size > 0 and ours.table.itemsize == theirs.table.itemsize == 1
 
 
-def find(ours: Side, theirs: Side, spacing_mm: Spacing, *, boundary: bool) -> Found:
+def find(ours: Side, theirs: Side, spacing_mm: Spacing, *, boundary: bool, components: bool) -> Found:
     """Return what one pass over a case finds, HD95 of labels present on both sides included."""
     flat = ours.voxels.ndim == 2
     shape, step = ours.voxels.shape, spacing_mm
@@ -29,6 +29,7 @@ def find(ours: Side, theirs: Side, spacing_mm: Spacing, *, boundary: bool) -> Fo
     n_labels = ours.members.shape[1]
     confusion = np.empty((len(ours.members), len(theirs.members)), np.int64)
     ignored, boxes, hd95 = np.zeros(1, np.int64), np.empty((n_labels, 2, 3), np.int32), np.full(n_labels, np.nan)
+    pieces = np.empty((n_labels, 2), np.int64)
     kernel.KERNEL.score(
         np.ascontiguousarray(ours.voxels),
         np.ascontiguousarray(theirs.voxels),
@@ -41,18 +42,21 @@ def find(ours: Side, theirs: Side, spacing_mm: Spacing, *, boundary: bool) -> Fo
         ignored,
         boxes,
         hd95,
+        pieces,
         (shape[0], shape[1], shape[2]),
         (order[0], order[1], order[2]),
         (steps[0], steps[1], steps[2]),
         theirs.ignore,
         flat,
         boundary,
+        components,
     )
     places = [
         tuple(map(slice, *box)) if box[0][0] < box[1][0] else (slice(0, 0),) * ours.voxels.ndim
         for box in boxes[..., int(flat) :].tolist()
     ]
-    return Found(confusion, int(ignored[0]), places, hd95.tolist())
+    counted = [(prediction, reference) for prediction, reference in pieces.tolist()] if components else None
+    return Found(confusion, int(ignored[0]), places, hd95.tolist(), counted)
 
 
 def _sizes(steps: Spacing, *, flat: bool) -> Floats:

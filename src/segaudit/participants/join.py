@@ -40,6 +40,8 @@ def stem(key: str) -> str:
     """Return a key as cases meet by it: without an image suffix, in one Unicode form."""
     name = unicodedata.normalize("NFC", key.strip())
     lower = name.lower()
+    if not lower.endswith(IMAGE_SUFFIXES):
+        return name
     suffix = next((suffix for suffix in IMAGE_SUFFIXES if lower.endswith(suffix) and len(lower) > len(suffix)), "")
     return name[: len(name) - len(suffix)]
 
@@ -121,13 +123,15 @@ def _rows(
 ) -> tuple[list[int | None], list[Finding]]:
     """Return the row of each case, and what did not meet."""
     where = str(participants.sheet.path)
+    named = patients or {}
+    stems = {name: stem(name) for name in {*participants.keys, *cases, *named.values(), ""}}
     by_key: dict[str, int] = {}
     for position, key in enumerate(participants.keys):
-        if by_key.setdefault(stem(key), position) != position:
-            fact = f"keys '{participants.keys[by_key[stem(key)]]}' and '{key}' name the same case."
+        if (first := by_key.setdefault(stems[key], position)) != position:
+            fact = f"keys '{participants.keys[first]}' and '{key}' name the same case."
             raise AuditError(Finding("KEY_DOUBLED", fact, where, "keep one of the two rows."))
-    asked = {case: stem(case) for case in cases}
-    by_patient = {case: stem((patients or {}).get(case, "")) for case in cases}
+    asked = {case: stems[case] for case in cases}
+    by_patient = {case: stems[named.get(case, "")] for case in cases}
     unit = "case"
     if always_by_patient or (patients and _met(by_patient, by_key) > _met(asked, by_key)):
         asked, unit = by_patient, "patient"
@@ -137,7 +141,7 @@ def _rows(
         if unit == "case"
         else [Finding("KEY_IS_PATIENT", "the key names the patient of a case.", where, level="note")]
     )
-    suffixed = [key for key in participants.keys if stem(key) != key.strip()]
+    suffixed = [key for key in participants.keys if stems[key] != key.strip()]
     if suffixed and _met(asked, by_key):
         fact = f"{len(suffixed)} keys have an image suffix ({listing(suffixed, 2)}); cases meet them without it."
         notes.append(Finding("KEY_SUFFIX", fact, where, level="note"))
@@ -189,7 +193,7 @@ def _patient_of(
     for case, row in zip(cases, rows, strict=True):
         stated = participants.patients[row] if participants.patients is not None and row is not None else None
         given = (patients or {}).get(case) or None
-        if stated and given and stem(stated) != stem(given):
+        if stated and given and stated != given and stem(stated) != stem(given):
             conflicts.append(f"{case}: '{given}' and '{stated}'")
         if not (stated or given) and not (row is not None and participants.key_names_patient):
             assumed.append(case)

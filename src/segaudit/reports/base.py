@@ -5,11 +5,14 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 from segaudit.audits import Audit
+from segaudit.confounders import Confounders
 from segaudit.errors import AuditError, Finding, did_you_mean
 from segaudit.provenance import Input, digest_json
 from segaudit.reports.document import Cell, Document, Figure, Section, Table
+from segaudit.reports.numbers import NONE
 from segaudit.reports.reading import Reading, read
 from segaudit.reports.sections import SECTIONS
 from segaudit.reports.sections.manifest import manifest
@@ -73,6 +76,12 @@ class Report:
             written.append("report.pdf")
         return [run.path / name for name in written]
 
+    def page_one(self) -> dict[str, Any]:
+        """Return what page one shows, text by text, with the number behind each, for audit.json."""
+        from segaudit.reports.json_records import page_one
+
+        return page_one(self.document)
+
     def _repr_html_(self) -> str:
         from html import escape
 
@@ -96,6 +105,7 @@ def report(
     inputs: tuple[Input, ...] = (),
     declared_first: bool | None = None,
     images: Mapping[str, Path] | None = None,
+    confounders: Confounders | None = None,
 ) -> Report:
     """Return the report of an audit and of the comparison of its rulers.
 
@@ -114,6 +124,8 @@ def report(
         Whether the plan was declared before a score was seen; None when that is not recorded.
     images : mapping of case to Path, optional
         Images of whole numbers (NIfTI, PNG) on which the outlines of the worst cases are drawn.
+    confounders : Confounders, optional
+        What anatomy, scanner and site have to do with the groups, of the same scores.
 
     Examples
     --------
@@ -128,7 +140,8 @@ def report(
     """
     several = (rulers,) if isinstance(rulers, RulerComparison) else tuple(rulers or ())
     readings = [
-        read(audit, several, model=model, show_cases=show_cases, images=images) for model in audit.scores.models
+        read(audit, several, model=model, show_cases=show_cases, images=images, confounders=confounders)
+        for model in audit.scores.models
     ]
     sections = [summary(reading) for reading in readings]
     for reading in readings:
@@ -181,7 +194,7 @@ def _subtitle(readings: list[Reading], *, declared_first: bool | None) -> tuple[
     return (
         ("exams", Cell(f"{len(audit.cases):,}")),
         ("patients", Cell(f"{audit.cases['patient'].nunique():,}")),
-        ("structures", Cell(str(len(labels)), note=listed(labels, 5))),
+        ("structures", Cell(str(len(labels)), note=listed(labels, 5)) if labels else Cell(NONE, note="the mean alone")),
         ("rulers", Cell(str(len(first.rulers)), note=listed(list(first.rulers), 5))),
         ("plan", Cell(audit.plan.digest()[:12], note=_DECLARED[declared_first])),
         ("run", Cell(run[:8])),

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, Literal, TypeAlias
 
@@ -274,6 +274,23 @@ def cannot_draw(writer: str, block: object) -> TypeError:
 def prose(*parts: Text, role: Literal["body", "lead", "note"] = "body") -> Prose:
     """Return a paragraph of these parts."""
     return Prose(parts, role)
+
+
+def long_table(
+    name: str,
+    title: str,
+    columns: tuple[Column, ...],
+    rows: Sequence[tuple[Cell, ...]],
+    caption: str,
+    *,
+    most: int,
+    file: str,
+    empty: str = "Nothing to show.",
+) -> Table:
+    """Return a sortable table of the first rows, which says where the others are."""
+    if len(rows) > most:
+        caption = f"{caption} The first {most:,} of {len(rows):,}; {file} of the run holds all.".strip()
+    return Table(name, title, columns, tuple(rows[:most]), caption, sortable=True, empty=empty)
 
 
 def renamed(section: Section, name: str, title: str, suffix: str) -> Section:

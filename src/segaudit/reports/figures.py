@@ -14,21 +14,30 @@ from numpy.typing import NDArray
 
 from segaudit.audits import Audit
 from segaudit.metrics import METRICS
+from segaudit.reports.looks import (
+    COLOURS,
+    INK,
+    LINE,
+    QUIET,
+    SHADE,
+    SHAPES,
+    Chart,
+    axis_title,
+    colour,
+    names_axis,
+    shape,
+    short,
+    styled,
+    told,
+)
 from segaudit.reports.numbers import difference, in_points, is_number, score, unit_of
 from segaudit.reports.reading import Reading, Row, number, read
 from segaudit.rulers import RulerComparison
 
 Rulers: TypeAlias = RulerComparison | Iterable[RulerComparison] | None
-Chart: TypeAlias = Any
 Floats: TypeAlias = NDArray[np.float64]
 
-# Okabe and Ito's colours; every ruler has a shape of its own, too.
-COLOURS = ("#0072b2", "#d55e00", "#009e73", "#cc79a7", "#8a6d00", "#56b4e9")
-SHAPES = ("circle", "diamond", "square", "triangle-up", "cross", "triangle-down")
-INK, QUIET, LINE, SHADE = "#1c2026", "#5b6470", "#d9dde3", "#eef0f3"
 _FOREST_ROWS = 8
-# readers' fonts are wider than the one that the labels are laid out with
-_PADDING = {"left": 16, "right": 12, "top": 6, "bottom": 4}
 
 
 def plot_rulers(audit: Audit, rulers: Rulers = None, **front: Any) -> Chart:
@@ -81,13 +90,19 @@ def rulers_chart(reading: Reading) -> Chart:
         parts.append(pd.DataFrame({"ruler": names[ruler], "score": values, "side": _spread(values)}))
         medians.append({"ruler": names[ruler], "score": float(np.median(values)) if len(values) else None})
     order = list(names.values())
-    x = alt.X("ruler:N", sort=order, title=None, axis=_names_axis())
-    y = alt.Y("score:Q", title=_axis_title(reading), scale=alt.Scale(zero=False, nice=True))
-    colour = _colour(order)
+    x = alt.X("ruler:N", sort=order, title=None, axis=names_axis())
+    y = alt.Y("score:Q", title=axis_title(reading), scale=alt.Scale(zero=False, nice=True))
+    own = colour(order)
     dots = (
         alt.Chart(pd.concat(parts))
         .mark_circle(size=16, opacity=0.55)
-        .encode(x=x, y=y, xOffset=alt.XOffset("side:Q", scale=alt.Scale(domain=[-1, 1])), color=colour)
+        .encode(
+            x=x,
+            y=y,
+            xOffset=alt.XOffset("side:Q", scale=alt.Scale(domain=[-1, 1])),
+            color=own,
+            tooltip=told("ruler", numbers=("score",), digits=3),
+        )
     )
     table = pd.DataFrame(medians)
     bars = alt.Chart(table).mark_tick(thickness=2.5, size=64, color=INK, orient="horizontal").encode(x=x, y=y)
@@ -115,14 +130,15 @@ def gaps_chart(reading: Reading, groupings: list[str]) -> Chart:
         for ruler in reading.rulers if pair else ():
             row = reading.same_pair(ruler, pair) if pair else None
             if row is not None and is_number(row["value"]) and pair is not None:
-                label = f"{short(name, 26)}|{short(pair['group'], 16)} − {short(pair['reference_group'], 16)}"
+                groups = f"{short(pair['group'], 16)} − {short(pair['reference_group'], 16)}"
+                label = f"{short(name, 26)}|{groups}"
                 limits = {key: row[key] * scale for key in ("value", "low", "high")}
-                rows.append({"row": label, "ruler": short(ruler), **limits})
+                rows.append({"row": label, "attribute": short(name), "groups": groups, "ruler": short(ruler), **limits})
     if not rows:
         return None
     table = pd.DataFrame(rows)
     order = [short(ruler) for ruler in reading.rulers]
-    y = alt.Y("row:N", sort=list(dict.fromkeys(table["row"])), title=None, axis=_names_axis(grid=False))
+    y = alt.Y("row:N", sort=list(dict.fromkeys(table["row"])), title=None, axis=names_axis(grid=False))
     offset = alt.YOffset("ruler:N", sort=order, scale=alt.Scale(paddingOuter=0.6))
     title = f"gap in {unit_of(reading.card) or reading.card.title} (group − reference group)"
     low, high = table[["low", "value"]].min().min(), table[["high", "value"]].max().max()
@@ -134,13 +150,15 @@ def gaps_chart(reading: Reading, groupings: list[str]) -> Chart:
         low, high = min(low, -margin * scale), max(high, margin * scale)
     span = alt.Scale(domain=[min(low, 0.0), max(high, 0.0)], nice=True)
     layers.append(alt.Chart(pd.DataFrame({"x": [0]})).mark_rule(color=QUIET).encode(x="x:Q"))
-    base = alt.Chart(table).encode(y=y, yOffset=offset, color=_colour(order))
+    base = alt.Chart(table).encode(y=y, yOffset=offset, color=colour(order))
     layers.append(
         base.mark_rule(strokeWidth=1.6).encode(
             x=alt.X("low:Q", title=title, scale=span, axis=alt.Axis(tickCount=5)), x2="high:Q"
         )
     )
-    layers.append(base.mark_point(filled=True, size=52, opacity=1).encode(x="value:Q", shape=_shape(order)))
+    tips = told("attribute", "groups", "ruler", numbers=("value", "low", "high"))
+    mark = base.mark_point(filled=True, size=52, opacity=1)
+    layers.append(mark.encode(x="value:Q", shape=shape(order), tooltip=tips))
     height = max(96, (14 + 13 * len(order)) * table["row"].nunique())
     return styled(alt.layer(*layers).properties(width=260, height=height))
 
@@ -159,14 +177,15 @@ def groups_chart(reading: Reading, grouping: str) -> Chart:
         return None
     table = pd.DataFrame(rows)
     order, groups = [short(ruler) for ruler in reading.rulers], list(dict.fromkeys(table["group"]))
-    x = alt.X("group:N", sort=groups, title=None, axis=_names_axis())
+    x = alt.X("group:N", sort=groups, title=None, axis=names_axis())
     offset = alt.XOffset("ruler:N", sort=order)
-    base = alt.Chart(table).encode(x=x, xOffset=offset, color=_colour(order))
-    y = alt.Y("q25:Q", title=_axis_title(reading), scale=alt.Scale(zero=False, nice=True))
+    base = alt.Chart(table).encode(x=x, xOffset=offset, color=colour(order))
+    y = alt.Y("q25:Q", title=axis_title(reading), scale=alt.Scale(zero=False, nice=True))
+    tips = told("group", "ruler", numbers=("median", "q25", "q75"), digits=3)
     layers = [
         base.mark_bar(opacity=0.25).encode(y=y, y2="q75:Q"),
         base.mark_line(strokeWidth=1.4, strokeDash=[5, 3]).encode(y="median:Q"),
-        base.mark_point(filled=True, size=64, opacity=1).encode(y="median:Q", shape=_shape(order)),
+        base.mark_point(filled=True, size=64, opacity=1).encode(y="median:Q", shape=shape(order), tooltip=tips),
     ]
     return styled(alt.layer(*layers).properties(width=min(640, max(220, 95 * len(groups))), height=220))
 
@@ -195,17 +214,18 @@ def sweep_chart(reading: Reading, grouping: str) -> Chart:
         axis=alt.Axis(tickCount=5, format="~g"),
     )
     y = alt.Y("dir:Q", title="DIR", scale=alt.Scale(domain=[0, 1]))
-    base = alt.Chart(rows).encode(x=x, color=_colour(order))
+    base = alt.Chart(rows).encode(x=x, color=colour(order))
     layers = []
     flat = rows[rows["status"] == "saturated"]
     if len(flat):
         zone = flat.groupby("ruler", as_index=False).agg(first=("threshold", "min"), last=("threshold", "max"))
         layers.append(alt.Chart(zone).mark_rect(color=SHADE).encode(x="first:Q", x2="last:Q"))
+    tips = told("ruler", "threshold", "status", numbers=("dir", "dir_low", "dir_high"))
     layers += [
         alt.Chart(pd.DataFrame({"dir": [0.8]})).mark_rule(strokeDash=[4, 3], color=QUIET).encode(y="dir:Q"),
         base.mark_area(opacity=0.12).encode(y=alt.Y("dir_low:Q"), y2="dir_high:Q"),
         base.mark_line(strokeWidth=1.6).encode(y=y),
-        base.mark_point(filled=True, size=42, opacity=1).encode(y=y, shape=_shape(order)),
+        base.mark_point(filled=True, size=42, opacity=1).encode(y=y, shape=shape(order), tooltip=tips),
     ]
     return styled(alt.layer(*layers).properties(width=300, height=170))
 
@@ -221,11 +241,17 @@ def shift_chart(reading: Reading, other: str) -> Chart:
     table = table.assign(shift=(table["other"] - table["trusted"]) * scale)
     unit = unit_of(reading.card) or reading.card.title
     names = (short(reading.trusted, 16), short(other, 16))
-    x = alt.X("trusted:Q", title=f"{reading.card.title} against {names[0]}", scale=alt.Scale(zero=False))
+    x = alt.X(
+        "trusted:Q",
+        title=f"{reading.card.title} against {names[0]}",
+        scale=alt.Scale(zero=False),
+        axis=alt.Axis(tickCount=5),
+    )
+    tips = told(numbers=("trusted", "other", "shift"), digits=3)
     y = alt.Y("shift:Q", title=f"{names[1]} − {names[0]} ({unit})")
     layers = [
         alt.Chart(pd.DataFrame({"shift": [0]})).mark_rule(color=QUIET).encode(y="shift:Q"),
-        alt.Chart(table).mark_circle(size=18, opacity=0.55, color=COLOURS[1]).encode(x=x, y=y),
+        alt.Chart(table).mark_circle(size=18, opacity=0.55, color=COLOURS[1]).encode(x=x, y=y, tooltip=tips),
     ]
     return styled(alt.layer(*layers).properties(width=300, height=220))
 
@@ -260,7 +286,7 @@ def plane_chart(reading: Reading, other: str) -> Chart:
             {"noise": low * 1.15, "gap": low * 1.25, "text": "proportional compression", "side": "left"},
         ]
     )
-    base = alt.Chart(table).encode(x=x, y=y)
+    base = alt.Chart(table).encode(x=x, y=y, tooltip=told("name", numbers=("gap", "noise")))
     layers = [
         alt.Chart(diagonal).mark_line(color=QUIET, strokeDash=[4, 3], strokeWidth=1).encode(x=x, y=y),
         alt.Chart(pd.DataFrame({"v": [1]})).mark_rule(color=LINE).encode(x="v:Q"),
@@ -293,14 +319,14 @@ def finite_scores(reading: Reading, ruler: str, metric: str = "", label: str = "
 
 
 def paired_scores(reading: Reading, other: str) -> pd.DataFrame:
-    """Return trusted and other score of each case that has both, joined by case."""
+    """Return trusted and other score of each case that has both, joined by case; no case is named."""
     table = reading.scores
     own = table[(table["metric"] == reading.metric) & (table["label"] == reading.label)].dropna(subset=["value"])
     sides = [own.loc[own["ruler"] == ruler, ["case", "value"]] for ruler in (reading.trusted, other)]
     return (
         sides[0]
         .merge(sides[1], on="case", suffixes=("_trusted", "_other"))
-        .rename(columns={"value_trusted": "trusted", "value_other": "other"})
+        .rename(columns={"value_trusted": "trusted", "value_other": "other"})[["trusted", "other"]]
     )
 
 
@@ -312,70 +338,6 @@ def _spread(values: Floats) -> Floats:
     density = counts[np.clip(np.searchsorted(edges, values, side="right") - 1, 0, 23)] / counts.max()
     side = (np.arange(len(values)) * 0.6180339887498949) % 1.0 * 2 - 1
     return np.asarray(side * 0.85 * np.sqrt(density))
-
-
-def short(text: str, length: int = 22) -> str:
-    """Return a name that fits beside an axis, control and direction marks taken out."""
-    plain = "".join(c for c in str(text) if c.isprintable())
-    return plain if len(plain) <= length else plain[: length - 1] + "…"
-
-
-def _axis_title(reading: Reading) -> str:
-    unit = "" if reading.card.unit == "1" else f", {reading.card.unit}"
-    return short(f"{reading.title()}{unit}", 60)
-
-
-def _names_axis(*, grid: bool = False) -> Any:
-    import altair as alt
-
-    return alt.Axis(
-        labelAngle=0, grid=grid, ticks=False, domain=False, labelExpr="split(datum.value, '|')", labelPadding=6
-    )
-
-
-def _colour(order: list[str]) -> Any:
-    import altair as alt
-
-    return alt.Color("ruler:N", legend=None, sort=order, scale=alt.Scale(domain=order, range=_ranged(COLOURS, order)))
-
-
-def _shape(order: list[str]) -> Any:
-    import altair as alt
-
-    return alt.Shape("ruler:N", legend=None, sort=order, scale=alt.Scale(domain=order, range=_ranged(SHAPES, order)))
-
-
-def _ranged(values: tuple[str, ...], order: list[str]) -> list[str]:
-    return [values[i % len(values)] for i in range(max(len(order), 1))]
-
-
-def styled(chart: Any) -> Chart:
-    """Return a chart in the report's look."""
-    font = "system-ui, sans-serif"
-    return (
-        chart.configure(font=font, aria=False, background="transparent", padding=_PADDING)
-        .configure_view(stroke=None)
-        .configure_axis(
-            labelColor=QUIET,
-            titleColor=QUIET,
-            gridColor=LINE,
-            domainColor=LINE,
-            tickColor=LINE,
-            labelFontSize=11,
-            titleFontSize=11,
-            titleFontWeight="normal",
-            titlePadding=8,
-        )
-        .configure_text(fontSize=11)
-    )
-
-
-def legend(reading: Reading) -> str:
-    """Return how each ruler is drawn, in words."""
-    words = {"triangle-up": "triangle", "triangle-down": "triangle on its tip"}
-    return ", ".join(
-        f"{words.get(s, s)}: {r}" for s, r in zip(_ranged(SHAPES, list(reading.rulers)), reading.rulers, strict=True)
-    )
 
 
 def described_scores(reading: Reading) -> str:

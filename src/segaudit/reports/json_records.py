@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import base64
+from dataclasses import replace
 from functools import singledispatch
 from typing import Any
 
@@ -45,6 +46,19 @@ def to_json(document: Document) -> dict[str, Any]:
             for section in document.sections
         ],
     }
+
+
+def page_one(document: Document) -> dict[str, Any]:
+    """Return the title line and the page one of each model: every text as shown, a chart by its words."""
+    first = replace(document, sections=tuple(section for section in document.sections if section.page))
+    shown: dict[str, Any] = _without_charts(to_json(first))
+    return shown
+
+
+def _without_charts(value: Any) -> Any:
+    if isinstance(value, dict):
+        return {key: _without_charts(inner) for key, inner in value.items() if key not in ("schema", "vega_lite")}
+    return [_without_charts(inner) for inner in value] if isinstance(value, list) else value
 
 
 def _cell(cell: Cell) -> dict[str, Any]:

@@ -13,6 +13,7 @@ import pandas as pd
 
 from segaudit.audits import Audit
 from segaudit.cohorts import MaskSet
+from segaudit.confounders import Confounders
 from segaudit.groupings import Grouping
 from segaudit.metrics import METRICS, Metric
 from segaudit.reports.numbers import is_number
@@ -40,6 +41,8 @@ class Reading:
         Whether a case's score may stand beside its group.
     images : mapping of case to Path
         Images to draw outlines on.
+    confounders : Confounders or None
+        What anatomy, scanner and site have to do with the groups, where that was computed.
     """
 
     audit: Audit
@@ -49,6 +52,7 @@ class Reading:
     label: str
     show_cases: bool = False
     images: Mapping[str, Path] = field(default_factory=dict)
+    confounders: Confounders | None = None
 
     @property
     def card(self) -> Metric:
@@ -206,6 +210,7 @@ def read(
     label: str | None = None,
     show_cases: bool = False,
     images: Mapping[str, Path] | None = None,
+    confounders: Confounders | None = None,
 ) -> Reading:
     """Return the reading of one model: by default the first, with the declared primary score in front.
 
@@ -220,7 +225,7 @@ def read(
     chosen = next((name for name in wanted if name in metrics), "dice")
     labels = list(dict.fromkeys(table.loc[table["metric"] == chosen, "label"]))
     structure = next((name for name in (label, plan.primary_label, MACRO, *labels) if name in labels), MACRO)
-    return Reading(audit, comparisons, model, chosen, structure, show_cases, dict(images or {}))
+    return Reading(audit, comparisons, model, chosen, structure, show_cases, dict(images or {}), confounders)
 
 
 def number(row: Row | None, column: str) -> float:

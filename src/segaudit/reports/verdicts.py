@@ -4,16 +4,17 @@ from __future__ import annotations
 
 import itertools
 from collections import Counter
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
-from segaudit.groupings import assign
+from segaudit.audits.cells import Group, cells, divide
+from segaudit.audits.compare import generator, tested_groups
 from segaudit.metrics import METRICS
 from segaudit.reports.document import Sentence, Tone
 from segaudit.reports.numbers import difference, is_number, magnitude, p_value, ratio
 from segaudit.reports.reading import Reading, Row, number, word
-from segaudit.stats.equivalence import effective_noise, minimal_detectable_gap
+from segaudit.stats.equivalence import effective_noise, equivalence, minimal_detectable_gap
 
 FOUND, EQUIVALENT, INCONCLUSIVE, NOT_ASSESSABLE = (
     "gap found",
@@ -31,6 +32,7 @@ TONES: dict[str, Tone] = {
 MODES = ("false magnitude", "false confidence", "masking", "saturation", "undetermined", "agreement")
 SPREADS = {"inflation": "wider", "inconclusive": "whether it changed is open"}
 _NAMED = 3
+_DRAWS = 2_000
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,47 +44,52 @@ class Conclusion:
 
 
 def conclude(reading: Reading, ruler: str, grouping: str) -> Conclusion:
-    """Return what is concluded of a grouping under a ruler, for the score in front."""
+    """Return what is concluded of a grouping under a ruler, for the score in front, whatever other rulers say."""
     test = reading.omnibus(ruler, grouping)
     if test is None or test["status"] in ("too_few_patients", "one_group", "undefined"):
         return Conclusion(NOT_ASSESSABLE, _why_not(reading, test))
-    margin = reading.audit.plan.margin.get(reading.metric)
-    inside = margin is not None and _inside(reading, ruler, grouping, margin)
-    if is_number(test["q"]) and test["q"] < reading.audit.plan.alpha:
+    plan = reading.audit.plan
+    margin = plan.margin.get(reading.metric)
+    groups = _groups(reading, ruler, grouping)
+    inside = margin is not None and _inside(reading, grouping, groups, margin)
+    if is_number(test["q"]) and test["q"] < plan.alpha:
         reason = f"q {p_value(test['q']).text}"
         return Conclusion(FOUND, f"{reason}; inside the margin" if inside else reason)
     if margin is not None and inside:
-        return Conclusion(
-            EQUIVALENT,
-            f"margin {magnitude(margin, reading.card).text}, {_level_of_margin(reading, ruler, grouping):g} % interval",
-        )
+        level = round(100 * (1 - 2 * plan.alpha), 6)
+        return Conclusion(EQUIVALENT, f"margin {magnitude(margin, reading.card).text}, {level:g} % interval")
     if test["status"] == "saturated":
         return Conclusion(INCONCLUSIVE, "every score is the same")
-    return Conclusion(INCONCLUSIVE, _how_small(reading, ruler, grouping))
+    return Conclusion(INCONCLUSIVE, _how_small(reading, ruler, grouping, groups))
 
 
-def _inside(reading: Reading, ruler: str, grouping: str, margin: float) -> bool:
-    """Return whether the groups are equivalent: by the comparison of rulers, else by the interval of every pair."""
-    said = _of_ruler(reading, ruler, grouping, "equivalence")
-    if isinstance(said, str):
-        return said in ("equivalent within the margin", "detectable but negligible")
-    pairs = reading.pairs(ruler, grouping, "median_difference")
-    limits = [(number(pair, "low"), number(pair, "high")) for pair in pairs]
-    return bool(limits) and all(low > -margin and high < margin for low, high in limits)
+def _groups(reading: Reading, ruler: str, grouping: str) -> list[Group]:
+    """Return the tested groups of a grouping with their scores as the plan counts them."""
+    audit = reading.audit
+    table = reading.scores
+    own = table[(table["ruler"] == ruler) & (table["metric"] == reading.metric) & (table["label"] == reading.label)]
+    found = next(cells(replace(audit.scores, table=own), audit.cases, audit.plan))
+    plan = replace(audit.plan, groupings=tuple(g for g in reading.groupings if g.name == grouping))
+    return tested_groups(found, divide(plan, audit.cases)[0], audit.plan)
 
 
-def _level_of_margin(reading: Reading, ruler: str, grouping: str) -> float:
-    """Return the level in per cent of the intervals that equivalence was judged by."""
+def _inside(reading: Reading, grouping: str, groups: list[Group], margin: float) -> bool:
+    """Return whether every pair of groups lies inside the margin with its whole interval."""
     plan = reading.audit.plan
-    judged = isinstance(_of_ruler(reading, ruler, grouping, "equivalence"), str)
-    return round(100 * (1 - 2 * plan.alpha if judged else plan.level), 6)
-
-
-def _of_ruler(reading: Reading, ruler: str, grouping: str, quantity: str) -> object:
-    """Return what a comparison holds of one of its two rulers."""
-    others = [ruler] if ruler != reading.trusted else [one for one in reading.rulers if one != ruler]
-    rows = [row for other in others if (row := reading.compared(other, quantity, grouping)) is not None]
-    return rows[0]["trusted_value" if ruler == reading.trusted else "other_value"] if rows else None
+    values = np.concatenate([group.values for group in groups])
+    if not np.isfinite(values).all():  # a score that ranks worst has no distance
+        return False
+    rng = generator(plan, reading.label, reading.metric, grouping, "equivalence")
+    found = equivalence(
+        values,
+        np.repeat([group.name for group in groups], [group.values.size for group in groups]),
+        patients=np.concatenate([group.patients for group in groups]),
+        margin=margin,
+        level=1 - 2 * plan.alpha,
+        draws=min(_DRAWS, plan.resamples),
+        rng=rng,
+    )
+    return found.smallest_margin < margin
 
 
 def _why_not(reading: Reading, test: Row | None) -> str:
@@ -93,36 +100,17 @@ def _why_not(reading: Reading, test: Row | None) -> str:
     return f"fewer than two groups of {reading.audit.plan.min_patients} patients"
 
 
-def _how_small(reading: Reading, ruler: str, grouping: str) -> str:
+def _how_small(reading: Reading, ruler: str, grouping: str, groups: list[Group]) -> str:
     """Return the size of the smaller group of the widest pair, and the gap that such groups would show."""
     pair = reading.widest(ruler, grouping)
     if pair is None:
         return "no gap could be estimated"
-    sizes = {row["group"]: row["n_patients"] for row in reading.groups(ruler, grouping)}
-    n1, n2 = int(sizes[pair["group"]]), int(sizes[pair["reference_group"]])
-    known = _of_ruler(reading, ruler, grouping, "minimal_detectable_gap")
-    if isinstance(known, float) and is_number(known):
-        found = known
-    else:
-        noise = _noise(reading, ruler, grouping)
-        found = minimal_detectable_gap(noise, n1, n2, alpha=reading.audit.plan.alpha)
-    size = f"n = {min(n1, n2)}"
-    return f"{size}, detectable gap {magnitude(found, reading.card).text}" if found else size
-
-
-def _noise(reading: Reading, ruler: str, grouping: str) -> float:
-    chosen = next(g for g in reading.groupings if g.name == grouping)
-    group, _ = assign(chosen, reading.audit.cases)
-    group_of = dict(zip(reading.audit.cases["case"], group, strict=True))
-    table = reading.scores
-    own = table[
-        (table["ruler"] == ruler) & (table["metric"] == reading.metric) & (table["label"] == reading.label)
-    ].dropna(subset=["value"])
-    groups = own["case"].map(group_of).fillna("")
-    kept = (groups != "").to_numpy()
-    if kept.sum() < 2:
-        return 0.0
-    return effective_noise(own["value"].to_numpy(dtype=np.float64)[kept], groups.to_numpy(dtype=str)[kept])
+    sizes = {group.name: group.n_patients for group in groups}
+    n1, n2 = sizes[pair["group"]], sizes[pair["reference_group"]]
+    finite = [group.values[np.isfinite(group.values)] for group in groups]
+    noise = effective_noise(np.concatenate(finite), np.repeat(list(sizes), [values.size for values in finite]))
+    found = minimal_detectable_gap(noise, n1, n2, alpha=reading.audit.plan.alpha)
+    return f"n = {min(n1, n2)}, detectable gap {magnitude(found, reading.card).text}"
 
 
 def first_sentence(reading: Reading) -> Sentence:
@@ -144,70 +132,101 @@ def first_sentence(reading: Reading) -> Sentence:
         return _sentence(NOT_ASSESSABLE, f"{fact}assessed.")
     margin = reading.audit.plan.margin.get(reading.metric)
     within = magnitude(margin, reading.card).text if margin is not None else ""
-    asked = counted(len(assessed), "grouping")
+    lost = [name for name in names if name not in assessed]
+    untold = f"; {listed(lost)} {'was' if len(lost) == 1 else 'were'} not assessable" if lost else ""
     if not open_ones:
-        fact = f"{against}, every gap of {reading.title()} lies within {within} in {listed(assessed)}."
+        fact = f"{against}, every gap of {reading.title()} lies within {within} in {listed(assessed)}{untold}."
         return _sentence(EQUIVALENT, fact)
-    short_of = f"gaps below {within} were not shown for {listed(open_ones)}" if within else "no margin was declared"
-    fact = f"{against}, no gap was found in {asked}, which is no evidence of none: {short_of}."
+    open_gap = f"gaps of {within} or more are not ruled out for {listed(open_ones)}"
+    why = open_gap if within else "no margin was declared to rule one out by"
+    asked = counted(len(assessed), "grouping")
+    fact = f"{against}, no gap was found in {asked}, which is no evidence that there is none: {why}{untold}."
     return _sentence(INCONCLUSIVE, fact)
 
 
 def _gaps(reading: Reading, found: list[Row]) -> str:
+    """Return which scores differ by which groupings, and how many tests found it."""
     by_grouping: dict[str, Row] = {}
     for row in found:
         by_grouping.setdefault(row["grouping"], row)
+    named = list(by_grouping.items())[:_NAMED]
+    in_front = all((row["metric"], row["label"]) == (reading.metric, reading.label) for _, row in named)
     parts = []
-    for name, row in list(by_grouping.items())[:_NAMED]:
-        card = METRICS[row["metric"]]
+    for name, row in named:
         pair = reading.widest(reading.trusted, name, row["metric"], row["label"])
-        front = (row["metric"], row["label"]) == (reading.metric, reading.label)
-        where = "" if front else f" by {reading.title(row['metric'], row['label'])}"
-        size = difference(number(pair, "value"), card).text if pair else ""
+        size = difference(number(pair, "value"), METRICS[row["metric"]]).text
         groups = f"{pair['group']} minus {pair['reference_group']}: {size}, " if pair else ""
-        parts.append(f"{name}{where} ({groups}q {p_value(row['q']).text})")
-    more = f" and {counted(len(by_grouping) - _NAMED, 'other grouping')}" if len(by_grouping) > _NAMED else ""
-    planned = reading.family_size(reading.trusted)
-    return f"groups differ in {'; '.join(parts)}{more}; {len(found)} of {counted(planned, 'test')} found a gap"
+        score = "" if in_front else f" in {reading.title(row['metric'], row['label'])}"
+        parts.append(f"by {name}{score} ({groups}q {p_value(row['q']).text})")
+    what = f"{reading.title()} differs" if in_front else "scores differ"
+    more = f" and by {counted(len(by_grouping) - _NAMED, 'other grouping')}" if len(by_grouping) > _NAMED else ""
+    planned = counted(reading.family_size(reading.trusted), "test")
+    return f"{what} {', '.join(parts)}{more}; {len(found)} of {planned} found a gap"
 
 
 def second_sentence(reading: Reading) -> tuple[Sentence, ...]:
-    """Return what changing the ruler does, one sentence for each other ruler."""
+    """Return what changing the ruler does: a sentence for each other ruler, one for those that do the same."""
     others = [one for one in reading.rulers if one != reading.trusted]
     compared = {one.other for one in reading.comparisons}
     if not others:
         fact = f"{reading.trusted} is the only ruler, so what another would say is not known."
         return (Sentence("undetermined", "inconclusive", fact),)
-    return tuple(
-        _changed(reading, other)
-        if other in compared
-        else Sentence("undetermined", "inconclusive", f"{other} was not compared with {reading.trusted}.")
-        for other in others
-    )
+    alike: dict[tuple[str, Tone, str, bool], list[str]] = {}
+    for other in others:
+        if other in compared:
+            alike.setdefault((*_changed(reading, other), not_evidence(reading, other)), []).append(other)
+    sentences = [_of_rulers(reading, names, key) for key, names in alike.items()]
+    left = [other for other in others if other not in compared]
+    if left:
+        fact = f"{listed(left)} {'was' if len(left) == 1 else 'were'} not compared with {reading.trusted}."
+        sentences.append(Sentence("undetermined", "inconclusive", fact))
+    return tuple(sentences)
 
 
-def _changed(reading: Reading, other: str) -> Sentence:
+def _of_rulers(reading: Reading, names: list[str], change: tuple[str, Tone, str, bool]) -> Sentence:
+    """Return the sentence on rulers that do the same; of several rulers the table beneath tells level and spread."""
+    mode, tone, told, refused = change
+    level = _level(reading, names[0]) if len(reading.rulers) == 2 else ""
+    are = "is" if len(names) == 1 else "are"
+    use = f"; {listed(names)} {are} not to be used as evidence on groups" if refused else ""
+    return Sentence(mode, tone, f"Scored against {' or '.join(names)} instead, {told}{level}{use}.")
+
+
+def _changed(reading: Reading, other: str) -> tuple[str, Tone, str]:
+    """Return what one other ruler does: the mode, how it is marked, and the verdicts that change."""
     classes = [row for row in reading.comparison_rows("verdict_class") if row["other"] == other and word(row)]
-    modes = Counter(mode_of(word(row)) for row in classes)
-    changed = {mode: n for mode, n in modes.items() if mode != "agreement"}
-    flat = [r for r in reading.comparison_rows("rates") if r["other"] == other and word(r) == "saturation"]
-    mode = next((name for name in MODES if changed.get(name)), "agreement" if classes else "undetermined")
+    changed = [row for row in classes if mode_of(word(row)) != "agreement"]
+    modes = Counter(mode_of(word(row)) for row in changed)
+    flat = sum(word(row) == "saturation" for row in reading.comparison_rows("rates") if row["other"] == other)
+    mode = max(MODES, key=lambda name: modes[name]) if changed else "agreement" if classes else "undetermined"
     mode = "saturation" if flat and mode == "agreement" else mode
     told = _told(changed, len(classes)) if classes else "no verdict on groups could be compared"
-    if flat:
-        told += f"; pass rates are saturated under one ruler in {len(flat)} of them"
-    tone: Tone = "equivalent" if mode == "agreement" else "inconclusive" if mode == "undetermined" else "found"
-    return Sentence(
-        mode, tone, f"Scored against {other} instead, {told}{_level(reading, other)}{_use(reading, other)}."
-    )
+    if flat and (len(reading.rulers) == 2 or mode == "saturation"):
+        told += f"; in {flat}, every group passes alike under one of the two rulers"
+    sure = mode == "saturation" or any(mode_of(word(row)) == mode and not _by_chance(row) for row in changed)
+    agreed: Tone = "inconclusive" if not_evidence(reading, other) else "equivalent"
+    tone: Tone = agreed if mode == "agreement" else "found" if sure and mode != "undetermined" else "inconclusive"
+    return mode, tone, told
 
 
-def _told(changed: dict[str, int], n: int) -> str:
+def _told(changed: list[Row], n: int) -> str:
     if not changed:
         return f"{'the verdict stays' if n == 1 else f'all {n} verdicts stay'} the same"
-    kinds = ", ".join(f"{name} {k}" for name in MODES if (k := changed.get(name)))
-    total = sum(changed.values())
-    return f"{total} of {counted(n, 'verdict')} {'change' if total > 1 else 'changes'} ({kinds})"
+    kinds = []
+    for mode in MODES:
+        own = [row for row in changed if mode_of(word(row)) == mode]
+        chance = sum(_by_chance(row) for row in own)
+        established = (
+            "" if not chance else ", none established" if chance == len(own) else f", {chance} not established"
+        )
+        kinds += [f"{mode} {len(own)}{established}"] if own else []
+    total = len(changed)
+    return f"{total} of {counted(n, 'verdict')} {'change' if total > 1 else 'changes'} ({'; '.join(kinds)})"
+
+
+def _by_chance(row: Row) -> bool:
+    """Return whether a change of verdict may be the crossing of a threshold by chance."""
+    return str(row["detail"]).startswith("not established")
 
 
 def _level(reading: Reading, other: str) -> str:
@@ -223,10 +242,6 @@ def _level(reading: Reading, other: str) -> str:
         words = ", ".join(part for part in (SPREADS.get(found, found), mechanism(reading, other)) if part)
         parts.append(f" and their spread is {spread} of that under {reading.trusted} ({words})")
     return "".join(parts)
-
-
-def _use(reading: Reading, other: str) -> str:
-    return f"; {other} is not to be used as evidence on groups" if not_evidence(reading, other) else ""
 
 
 def mode_of(verdict_class: str) -> str:

@@ -11,7 +11,7 @@ from segaudit.errors import AuditError, Finding, did_you_mean, raise_errors
 from segaudit.rulers.changes import SELECTED, comparison_rows
 from segaudit.rulers.masks import independence_rows, nearness, training_rows
 from segaudit.rulers.pairs import Row, divisions, lookup, pairs
-from segaudit.tables import INDEPENDENCE, RULERS, numbers
+from segaudit.tables import INDEPENDENCE, RULERS, as_html, numbers
 
 
 @dataclass(frozen=True)
@@ -45,6 +45,9 @@ class RulerComparison:
             raise KeyError((quantity, metric, label, grouping))
         found: float | str = rows["value"].iloc[0]
         return found
+
+    def _repr_html_(self) -> str:
+        return as_html(str(self))
 
     def __str__(self) -> str:
         lines = [f"{self.other} beside {self.trusted} (trusted)"]
@@ -158,7 +161,7 @@ def _cautions(table: pd.DataFrame, trusted: str, other: str) -> list[Finding]:
     mean = lookup(table, quantity="inflation")
     few = mean[mean["detail"].str.contains("read inflation_shift", regex=False)]
     if len(few):
-        fact = "the t interval of the mean inflation holds too seldom where failures are rare (83 % in place of 95 %)."
+        fact = f"'{other}': the t interval of the mean inflation holds too seldom where failures are rare (83 %)."
         fix = "with fewer than 200 patients read inflation_shift (Hodges-Lehmann)."
         findings.append(Finding("INFLATION_MEAN_FEW", fact, where, fix, "warning"))
     selected = table[table["detail"].str.contains(SELECTED, regex=False)]
@@ -173,7 +176,10 @@ def _cautions(table: pd.DataFrame, trusted: str, other: str) -> list[Finding]:
 
 
 def _findings(audit: Audit, trusted: str, other: str) -> list[Finding]:
-    by = {name: set(audit.scores.table.loc[audit.scores.table["ruler"] == name, "case"]) for name in (trusted, other)}
+    by = {
+        name: set(audit.scores.table.loc[audit.scores.table["ruler"] == name, "case"].unique())
+        for name in (trusted, other)
+    }
     findings = []
     for name, against in ((trusted, other), (other, trusted)):
         only = sorted(by[name] - by[against])
@@ -181,4 +187,9 @@ def _findings(audit: Audit, trusted: str, other: str) -> list[Finding]:
             fact = f"{len(only)} cases are scored under '{name}' and not under '{against}', such as '{only[0]}'."
             fix = "they take no part in the comparison."
             findings.append(Finding("RULERS_UNPAIRED", fact, f"rulers '{trusted}', '{other}'", fix, "warning"))
+    made = audit.cohort.mask_sets.get(trusted) if audit.cohort else None
+    if made is not None and made.kind in ("machine", "expert-revised machine draft"):
+        fact = f"the trusted ruler '{trusted}' is itself a {made.kind}."
+        fix = "read every gap and every inflation with this in mind, or name a ruler that experts drew afresh."
+        findings.append(Finding("RULER_TRUSTED_DRAFT", fact, f"mask set '{trusted}'", fix, "warning"))
     return findings

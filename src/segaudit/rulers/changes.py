@@ -13,7 +13,7 @@ from segaudit.audits.families import OMNIBUS
 from segaudit.audits.plan import Plan
 from segaudit.rulers.evidence import Divided, Evidence, gather, inflation_q
 from segaudit.rulers.overall import overall_rows, spread_rows
-from segaudit.rulers.pairs import Pair, Row, lookup, quantity
+from segaudit.rulers.pairs import Pair, Row, large_note, lookup, quantity
 from segaudit.stats import attribution, decompose, equivalence, variance, verdict
 from segaudit.stats.family import adjust
 
@@ -120,6 +120,7 @@ def _ratio_rows(base: Row, evidence: Evidence) -> Iterator[Row]:
     ratios = evidence.ratios
     told = f"best {ratios.best}, worst {ratios.worst}"
     selected = "" if all(evidence.significant) else f"; {SELECTED}"
+    law = large_note(evidence.divided.x.size)
     for name in ("gap", "noise", "snr"):
         ratio: decompose.Ratio = getattr(ratios, name)
         estimable = np.isfinite(ratio.ratio) and (ratios.estimable or name == "noise")
@@ -132,7 +133,7 @@ def _ratio_rows(base: Row, evidence: Evidence) -> Iterator[Row]:
             low=ratio.low if estimable else np.nan,
             high=ratio.high if estimable else np.nan,
             status="ok" if estimable else "not_estimable",
-            detail="the Walsh ratio decides" if name == "noise" else told + (selected if estimable else ""),
+            detail=("the Walsh ratio decides" if name == "noise" else told + (selected if estimable else "")) + law,
         )
     yield quantity(
         base,
@@ -140,7 +141,7 @@ def _ratio_rows(base: Row, evidence: Evidence) -> Iterator[Row]:
         ratios.gap_change,
         low=ratios.gap_change_low,
         high=ratios.gap_change_high,
-        detail="other minus trusted",
+        detail=f"other minus trusted{law}",
     )
 
 
@@ -151,7 +152,12 @@ def _share_rows(base: Row, shares: attribution.Attribution | None, pair: Pair) -
     for name in ("gap", "scale", "pattern", "net"):
         share = getattr(shares, name)
         yield quantity(
-            base, f"phi_{name}", share.value, low=share.low, high=share.high, detail="part of delta_h (Shapley)"
+            base,
+            f"phi_{name}",
+            share.value,
+            low=share.low,
+            high=share.high,
+            detail="part of delta_h (Shapley)" + (large_note(pair.x.size) if shares.large else ""),
         )
     yield quantity(
         base,

@@ -16,6 +16,7 @@ from segaudit.audits.plan import Plan
 from segaudit.rulers.overall import Noise, noise_of
 from segaudit.rulers.pairs import Pair, lookup
 from segaudit.stats import attribution, decompose, equivalence, verdict
+from segaudit.stats.clusters import LARGE_SAMPLE
 from segaudit.stats.family import adjust
 
 _DRAWS = 2_000
@@ -99,10 +100,12 @@ def gather(pair: Pair, division: Division, audit: Audit) -> Evidence | str:
     if len(np.unique(groups)) < 2 or trusted is None or other is None:
         present = np.unique(division.codes[pair.cases])
         return "one_group" if np.count_nonzero(present >= 0) < 2 else "too_few_patients"
-    draws = int(np.clip(_NUMBERS // max(1, int(kept.sum())), _MIN_DRAWS, min(_DRAWS, plan.resamples)))
+    n = int(kept.sum())
+    most = min(_DRAWS, plan.resamples)
+    draws = most if n > LARGE_SAMPLE else int(np.clip(_NUMBERS // max(1, n), _MIN_DRAWS, most))
     x, y = pair.sign * pair.x[kept], pair.sign * pair.y[kept]
     divided = Divided(pair, division, kept, groups, x, y, pair.patients[kept], draws)
-    rng = generator(plan, *pair.trusted_cell.key, pair.other, divided.grouping, "rulers")
+    rng = generator(plan, *pair.trusted_cell.drawn_by, divided.grouping, "rulers")
     given = {"groups": groups, "patients": divided.patients}
     ratios = decompose.gap_ratios(x, y, **given, level=plan.level, draws=draws, rng=rng)
     inflated = decompose.differential_inflation(x, y, **given, level=plan.level, rng=rng)

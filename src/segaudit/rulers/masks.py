@@ -151,7 +151,7 @@ def _label_rows(
 ) -> Iterator[Row]:
     model, trusted, other, label = key
     base = {"model": model, "trusted": trusted, "other": other, "label": label, "n_cases": len(counts)}
-    rng = generator(plan, *key, "independence")
+    rng = generator(plan, label, "independence")
     given: dict[str, Any] = {
         "patients": patients,
         "level": plan.level,

@@ -10,7 +10,7 @@ import pandas as pd
 
 from segaudit.audits.compare import generator
 from segaudit.audits.plan import Plan
-from segaudit.rulers.pairs import Pair, Row, quantity
+from segaudit.rulers.pairs import Pair, Row, large_note, quantity
 from segaudit.stats import independence, spread, variance
 
 MIN_PATIENTS = 3  # a spread and its interval need this many
@@ -155,7 +155,7 @@ def _independence_rows(pair: Pair, base: Row, plan: Plan, found: independence.In
     low = min(found.low, found.shift_low) if pair.sign > 0 else -max(found.high, found.shift_high)
     bound_low = np.nan
     if pair.metric == "dice":
-        rng = generator(plan, *pair.trusted_cell.key, pair.other, "bound")
+        rng = generator(plan, *pair.trusted_cell.drawn_by, "bound")
         errors = (1 - pair.x, 1 - pair.y)
         bound = independence.shared_error_bound(
             *errors, patients=pair.patients, level=plan.level, draws=_DRAWS, rng=rng
@@ -168,7 +168,8 @@ def _independence_rows(pair: Pair, base: Row, plan: Plan, found: independence.In
             low=bound.low,
             high=bound.high,
             status="ok" if np.isfinite(bound.value) else "not_estimable",
-            detail="least share of the model's errors that the other ruler makes too (equal volumes)",
+            detail="least share of the model's errors that the other ruler makes too (equal volumes)"
+            + large_note(found.n_patients),
         )
     word = independence.band(inflation_low=low, bound_low=bound_low)
     yield quantity(base, "independence", word, detail=independence.adjudication())

@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 from segaudit.audits import Audit
 from segaudit.audits.cells import Cell, Codes, Division, Floats, cells, divide
 from segaudit.metrics import Metric
+from segaudit.stats.clusters import LARGE_SAMPLE
 
 Row = dict[str, Any]
 
@@ -169,6 +170,11 @@ def quantity(
         "status": status,
         "detail": detail,
     }
+
+
+def large_note(n: int) -> str:
+    """Return what the detail of an interval says where a large-sample law stood in for the draws of patients."""
+    return "; interval by the large-sample law of the bootstrap" if n > LARGE_SAMPLE else ""
 
 
 def lookup(table: pd.DataFrame, **key: str) -> pd.DataFrame:

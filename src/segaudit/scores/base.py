@@ -10,7 +10,7 @@ import pandas as pd
 
 from segaudit.errors import Finding
 from segaudit.metrics import METRICS
-from segaudit.tables import SCORES
+from segaudit.tables import SCORES, as_html
 
 MACRO = "macro"
 
@@ -65,17 +65,23 @@ class Scores:
         column = chosen["metric"] + "_" + chosen["label"]
         return chosen.assign(column=column).pivot_table(index="case", columns="column", values="value").reset_index()
 
+    def _repr_html_(self) -> str:
+        return as_html(str(self))
+
     def __str__(self) -> str:
         table = self.table
         cases, labels = table["case"].nunique(), [label for label in table["label"].unique() if label != MACRO]
         head = f"{cases} cases, {table['patient'].nunique()} patients; structures: {', '.join(labels)}"
-        tested = table[table["metric"].map(lambda name: METRICS[name].better != "neither")]
+        tested = table[table["metric"].isin([card.name for card in METRICS if card.better != "neither"])]
         lines = []
         for (model, ruler, metric, label), rows in tested.groupby(["model", "ruler", "metric", "label"], sort=False):
             odd = rows["status"][rows["status"] != "ok"].value_counts()
             note = "; " + ", ".join(f"{n} {status}" for status, n in odd.items()) if len(odd) else ""
             unit = "" if METRICS[str(metric)].unit == "1" else f" {METRICS[str(metric)].unit}"
-            lines.append(f"  {model} against {ruler}: {metric} {label} mean {rows['value'].mean():.4f}{unit}{note}")
+            found = rows["value"].dropna()
+            mean = f"mean {found.mean():.4f}{unit}" if len(found) else "no mean"
+            of = "" if len(found) == len(rows) else f" of {len(found)} of {len(rows)}"
+            lines.append(f"  {model} against {ruler}: {metric} {label} {mean}{of}{note}")
         return "\n".join([head, *lines])
 
 

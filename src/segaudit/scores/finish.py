@@ -26,15 +26,23 @@ def finish(entries: list[Entry], patients: dict[str, str], metrics: list[str]) -
     """
     loads = _loads(entries)
     cards = [METRICS[name] for name in metrics]
-    rows = []
-    for case, model, ruler, label, measured in entries:
+    numbers: list[float] = []
+    statuses: list[str] = []
+    for _, _, ruler, label, measured in entries:
         for card in cards:
             if isinstance(measured, str):
                 number, status = np.nan, measured
             else:
                 number, status = value(card, measured, loads.get((ruler, label), np.nan))
-            rows.append((case, patients[case], model, ruler, label, card.name, number, card.unit, status))
-    table = pd.DataFrame(rows, columns=SCORES.names())
+            numbers.append(number)
+            statuses.append(status)
+    own = pd.DataFrame([entry[:4] for entry in entries], columns=["case", "model", "ruler", "label"])
+    table = own.loc[own.index.repeat(len(cards))].reset_index(drop=True)
+    table["patient"] = table["case"].map(patients)
+    table["metric"] = [card.name for card in cards] * len(entries)
+    table["unit"] = [card.unit for card in cards] * len(entries)
+    table["value"], table["status"] = numbers, statuses
+    table = table[SCORES.names()]
     table = pd.concat([table, macro(table)], ignore_index=True)
     table["value"] = table["value"].where(np.isfinite(table["value"]))
     ordered = [(ruler, label, load) for (ruler, label), load in loads.items()]
@@ -55,7 +63,7 @@ def macro(table: pd.DataFrame) -> pd.DataFrame:
 
     A structure that is undefined (both masks empty) is left out; one infinite or missing structure makes the case so.
     """
-    scored = table[table["metric"].map(lambda name: METRICS[name].better != "neither").astype(bool)]
+    scored = table[table["metric"].isin([card.name for card in METRICS if card.better != "neither"])]
     if scored["label"].nunique() < 2:
         return table.iloc[:0]
     key = ["case", "patient", "model", "ruler", "metric", "unit"]

@@ -10,7 +10,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from segaudit.cohorts import Cohort, MaskSet
-from segaudit.errors import AuditError, Finding
+from segaudit.errors import AuditError, Finding, raise_errors
 from segaudit.scores.finish import Entry
 from segaudit.scores.ledger import Ledger
 from segaudit.scores.pools import run
@@ -193,6 +193,7 @@ def _paths(mask_set: MaskSet) -> list[tuple[str, str]]:
 def _coding(tasks: list[Task], results: Mapping[str, Done], cohort: Cohort) -> list[Finding]:
     """Return a warning for each mask set with values outside its coding; an error where no coded value ever occurs."""
     findings = []
+    strange: list[Finding] = []
     sources: dict[str, list[tuple[str, FileFacts]]] = {}
     for task in tasks:
         files = results[task.case].files
@@ -208,6 +209,11 @@ def _coding(tasks: list[Task], results: Mapping[str, Done], cohort: Cohort) -> l
         for case, facts in sources[name]:
             known = known or not coded.isdisjoint(facts.voxels)
             foreign = {v: n for v, n in facts.voxels.items() if v not in coded and v != mask_set.ignore}
+            if min(foreign, default=0) < 0 and coded.isdisjoint(facts.voxels):
+                negative = ", ".join(str(value) for value in sorted(foreign)[:_SHOWN])
+                fact = f"the mask of case '{case}' holds {negative} and none of its labels {coding}."
+                fix = "labels are whole numbers above 0; export the mask anew, or set `ignore`."
+                strange.append(Finding("LABEL_NEGATIVE", fact, f"mask set '{name}', case '{case}'", fix))
             if foreign:
                 cases.append(case)
                 voxels.update(foreign)
@@ -221,4 +227,5 @@ def _coding(tasks: list[Task], results: Mapping[str, Done], cohort: Cohort) -> l
             raise AuditError(Finding("LABEL_CODING", none, where, fix))
         fact = f"{name} holds values outside its labels in {len(cases)} cases: {values}; they count as background."
         findings.append(Finding("LABEL_OUTSIDE", fact, where, fix, "warning"))
+    raise_errors(strange)
     return findings

@@ -212,7 +212,7 @@ def _without_infinity(rows: pd.DataFrame) -> pd.DataFrame:
     infinite = np.isinf(rows["value"])
     rows["status"] = rows["status"].where(~(infinite & (rows["status"] == "ok")), "prediction_empty")
     rows["value"] = rows["value"].where(~infinite)
-    rows["unit"] = rows["metric"].map(lambda name: METRICS[name].unit)
+    rows["unit"] = rows["metric"].map({card.name: card.unit for card in METRICS})
     return rows
 
 
@@ -226,10 +226,11 @@ def _refuse_doubles(rows: pd.DataFrame, reading: _Reading) -> None:
         lines = sorted(set(doubled.loc[doubled["case"] == name, "line"]))
         fact = f"case '{name}' occurs {len(lines)} times."
         reading.fault("SCORES_TWICE", fact, f"lines {', '.join(map(str, lines[:_SHOWN]))}", "keep one row a case.")
-    for case, patients in rows.groupby("case", sort=False)["patient"].unique().items():
-        if len(patients) > 1:
-            fact = f"case '{case}' belongs to patients {', '.join(map(str, patients[:_SHOWN]))}."
-            reading.fault("CASE_TWO_PATIENTS", fact, "column patient", "a case has one patient.")
+    pairs = rows[["case", "patient"]].drop_duplicates()
+    torn = pairs[pairs.duplicated("case", keep=False)]
+    for case, patients in torn.groupby("case", sort=False)["patient"]:
+        fact = f"case '{case}' belongs to patients {', '.join(map(str, patients[:_SHOWN]))}."
+        reading.fault("CASE_TWO_PATIENTS", fact, "column patient", "a case has one patient.")
 
 
 def infer_columns(columns: Sequence[str]) -> dict[str, str]:

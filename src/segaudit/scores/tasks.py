@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import time
-from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from fnmatch import fnmatch
@@ -12,11 +11,9 @@ from functools import lru_cache
 from importlib import metadata, resources
 from pathlib import Path
 
-import numpy as np
-
 from segaudit.cohorts import Labels
 from segaudit.errors import AuditError, Finding
-from segaudit.metrics import METRICS, Measured, measure
+from segaudit.metrics import METRICS, Measured, count_values, measure
 from segaudit.provenance import digest_bytes, digest_file
 from segaudit.volumes import DEFAULT_MAX_BYTES, LabelVolume, on_grid, read_labels
 
@@ -198,7 +195,7 @@ def _read(path: str, task: Task) -> tuple[LabelVolume, FileFacts]:
     before = Stamp.of(path)
     volume = read_labels(Path(path), max_bytes=task.max_bytes)
     findings = tuple(replace(finding, where="") for finding in volume.findings)
-    voxels = _voxels(volume.labels)
+    voxels = count_values(volume.labels)
     if not task.digests:
         return volume, FileFacts(findings, voxels)
     sha256 = digest_file(Path(path))
@@ -225,19 +222,3 @@ def _pair(task: Task, model: Source, ruler: Source, prediction: LabelVolume, ref
         others=[METRICS[name] for name in task.metrics if METRICS[name].fn is not None],
     )
     return PairFacts(measured, tuple(replace(finding, where="") for finding in own))
-
-
-def _voxels(labels: np.ndarray) -> dict[int, int]:
-    """Return how many voxels hold each value that occurs, background left out."""
-    found: Counter[int] = Counter()
-    for block in np.array_split(labels.reshape(-1, order="A"), max(1, labels.size // (1 << 18))):
-        if not block.any():
-            continue
-        if block.dtype == np.uint8:
-            counts = np.bincount(block, minlength=256)
-            found.update({int(v): int(counts[v]) for v in np.flatnonzero(counts)})
-        else:
-            values, numbers = np.unique(block[block != 0], return_counts=True)
-            found.update(dict(zip(values.tolist(), numbers.tolist(), strict=True)))
-    found.pop(0, None)
-    return dict(found)

@@ -26,6 +26,7 @@ from segaudit.stats.clusters import (
     untied,
     weighted_medians,
 )
+from segaudit.stats.hybrids import drawn_hybrids, is_large
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,6 +45,8 @@ class Attribution:
         gap + scale.
     gap_of_two, noise_of_two : float
         Shares when scale and pattern go together; they add up to the change.
+    large : bool
+        The intervals are by the large-sample law of the draws.
     """
 
     h: Floats
@@ -53,6 +56,7 @@ class Attribution:
     net: Estimate
     gap_of_two: float
     noise_of_two: float
+    large: bool = False
 
 
 def shapley(
@@ -76,7 +80,7 @@ def shapley(
     patients : array of n_cases, optional
         Drawn whole, within their group, for the percentile intervals.
     draws : int
-        Bootstrap draws.
+        Bootstrap draws; beyond 5,000 cases (and 100 patients in every group) from their large-sample law.
 
     Raises
     ------
@@ -94,6 +98,9 @@ def shapley(
     medians = np.stack([group_medians(x, cases), group_medians(y, cases)])[:, None, :]
     h = _hybrids(x, y, medians, np.ones((1, x.size)), cases)
     drawn = []
+    if lawful := is_large(x, y, cases):
+        drawn.append(_shares(drawn_hybrids(x, y, cases, draws, rng)))
+        draws = 0
     for weights in drawn_weights(cases, draws, rng):
         medians = np.stack([weighted_medians(x, weights, cases), weighted_medians(y, weights, cases)])
         drawn.append(_shares(_hybrids(x, y, medians, weights, cases)))
@@ -104,7 +111,7 @@ def shapley(
     h = h[0]
     gap_of_two = (h[1, 0, 0] - h[0, 0, 0] + h[1, 1, 1] - h[0, 1, 1]) / 2
     noise_of_two = (h[0, 1, 1] - h[0, 0, 0] + h[1, 1, 1] - h[1, 0, 0]) / 2
-    return Attribution(h, gap, scale, pattern, net, float(gap_of_two), float(noise_of_two))
+    return Attribution(h, gap, scale, pattern, net, float(gap_of_two), float(noise_of_two), lawful)
 
 
 def _hybrids(x: Floats, y: Floats, medians: Floats, weights: Floats, cases: Layout) -> Floats:

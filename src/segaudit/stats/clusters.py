@@ -14,6 +14,8 @@ from segaudit.stats.tests import blocks
 Floats = NDArray[np.float64]
 Codes = NDArray[np.intp]
 
+LARGE_SAMPLE = 5_000  # cases; beyond, large-sample laws stand in for draws
+
 
 @dataclass(frozen=True, slots=True)
 class Layout:

@@ -13,7 +13,9 @@ from typing import Literal
 import numpy as np
 from numpy.typing import ArrayLike
 
+from segaudit.stats import large
 from segaudit.stats.clusters import (
+    LARGE_SAMPLE,
     Codes,
     Floats,
     Layout,
@@ -103,17 +105,17 @@ class SeparabilityChange:
         Kruskal-Wallis H under each ruler, and other minus trusted.
     p : float
         Two-sided, from swapping the two rulers' ranks within patients.
-    p_method : {"exact", "permutation"}
-        exact: all swaps (at most 14 patients).
+    p_method : {"exact", "permutation", "asymptotic"}
+        exact: all swaps (at most 14 patients); asymptotic: the law that the swaps approach (more than 5,000 cases).
     draws : int
-        Random swaps; 0 when exact.
+        Random swaps; 0 when exact or asymptotic.
     """
 
     h_trusted: float
     h_other: float
     change: float
     p: float
-    p_method: Literal["exact", "permutation"]
+    p_method: Literal["exact", "permutation", "asymptotic"]
     draws: int
 
 
@@ -256,6 +258,8 @@ def separability_change(
     codes = _common_codes(midranks(untied(x)).values, midranks(untied(y)).values)
     h_trusted, h_other = kruskal_rows(codes, cases.group, cases.n_groups).tolist()
     change = h_other - h_trusted
+    if cases.n_cases > LARGE_SAMPLE:
+        return SeparabilityChange(h_trusted, h_other, change, large.swap_p(codes, cases, change), "asymptotic", 0)
     exact = cases.n_patients <= _MANY_ARRANGEMENTS
     swaps = 2**cases.n_patients if exact else draws
     beyond, done = 0, 0
@@ -287,7 +291,8 @@ def gap_ratios(
 ) -> GapRatios:
     """Return the ratios of gap, noise and signal-to-noise, patients drawn whole within their group.
 
-    A ratio of gaps is not tested (`differential_inflation` is the test), and is not given where a gap may be 0.
+    A ratio of gaps is not tested (`differential_inflation` is the test), and is not given where a gap may be 0. Beyond
+    5,000 cases the draws come from their large-sample law (`large.resampled`).
 
     Raises
     ------
@@ -363,6 +368,8 @@ def _common_codes(x: Floats, y: Floats) -> Codes:
 
 def _bootstrap(x: Floats, y: Floats, cases: Layout, draws: int, rng: np.random.Generator) -> tuple[Floats, Floats]:
     """Return group medians (2 by draws by groups) and noise (2 by draws) of resampled patients under both rulers."""
+    if cases.n_cases > LARGE_SAMPLE:
+        return large.resampled((x, y), cases, draws, rng)
     medians, noise = [], []
     for weights in drawn_weights(cases, draws, rng):
         centre = np.stack([weighted_medians(values, weights, cases) for values in (x, y)])

@@ -11,7 +11,9 @@ import numpy as np
 from numpy.typing import ArrayLike
 from scipy.special import ndtri
 
+from segaudit.stats import large
 from segaudit.stats.clusters import (
+    LARGE_SAMPLE,
     Floats,
     Layout,
     drawn_weights,
@@ -212,6 +214,9 @@ def _pairs(x: Floats, cases: Layout, level: float, draws: int, rng: np.random.Ge
 
 def _drawn_medians(x: Floats, cases: Layout, draws: int, rng: np.random.Generator) -> Floats:
     """Return medians (groups by draws) of resampled patients."""
+    if cases.clustered and cases.n_cases > LARGE_SAMPLE:
+        drawn: Floats = large.resampled((x,), cases, draws, rng).medians[0].T
+        return drawn
     if not cases.clustered:
         return np.stack([bootstrap_medians(x[members], draws, rng) for members in cases.members()])
     return np.concatenate([weighted_medians(x, w, cases) for w in drawn_weights(cases, draws, rng)]).T

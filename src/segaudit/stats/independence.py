@@ -16,7 +16,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 from scipy.special import ndtri
 
-from segaudit.stats.clusters import Estimate, Floats, finite, layout, paired, patient_means
+from segaudit.stats.clusters import LARGE_SAMPLE, Estimate, Floats, finite, layout, paired, patient_means
 from segaudit.stats.tests import blocks
 from segaudit.stats.variance import walsh_limits, walsh_median, walsh_order
 
@@ -211,13 +211,14 @@ def inflation(
     pairs = n * (n + 1) // 2
     skipped = walsh_limits(n, pairs, float(ndtri(0.5 + level / 2)))
     raised = units - floor
+    middle = walsh_median(ones, raised)
     return Inflation(
         mean=mean,
         low=mean - half,
         high=mean + half,
-        shift=floor + walsh_median(ones, raised),
-        shift_low=floor + walsh_order(ones, raised, skipped + 1),
-        shift_high=floor + walsh_order(ones, raised, pairs - skipped),
+        shift=floor + middle,
+        shift_low=floor + walsh_order(ones, raised, skipped + 1, middle),
+        shift_high=floor + walsh_order(ones, raised, pairs - skipped, middle),
         n_patients=n,
         n_higher=int(np.count_nonzero(units > 0)),
     )
@@ -319,7 +320,12 @@ def _pooled(
         raise ValueError(f"counts must have one entry a case: lengths {[column.size for column in table]}")
     cases = layout(table[0].size, None, patients)
     sums = np.stack([np.bincount(cases.patient, weights=column) for column in table], axis=1)
-    drawn = []
+    if cases.n_patients > LARGE_SAMPLE:  # sums over so many patients are normal
+        law = cases.n_patients * np.cov(sums, rowvar=False, bias=True)
+        drawn = [of(rng.multivariate_normal(sums.sum(axis=0), law, draws, method="eigh", check_valid="ignore"))]
+        draws = 0
+    else:
+        drawn = []
     for rows in blocks(draws, cases.n_patients):
         picked = rng.integers(0, cases.n_patients, size=(rows, cases.n_patients))
         picked += cases.n_patients * np.arange(rows)[:, None]

@@ -58,21 +58,24 @@ def omission_p(values: ArrayLike, groups: ArrayLike, omitted: ArrayLike, replace
     sums = sums - (sizes - below - equal) - (equal - own) / 2
     ties = ranks.ties - _cubic(tied) + _cubic(tied - 1)
     left = sizes - own
-    for i in np.flatnonzero(~np.isnan(new)):
-        below_i, equal_i = (counts[0] for counts in _counts(x, group, k, new[[i]]))
-        below_i = below_i - own[i] * (x[out[i]] < new[i])
-        equal_i = equal_i - own[i] * (x[out[i]] == new[i])
-        sums[i] += left[i] - below_i - equal_i + equal_i / 2 + own[i] * (1 + below_i.sum() + equal_i.sum() / 2)
-        ties[i] += _cubic(equal_i.sum() + 1) - _cubic(equal_i.sum())
-        left[i] = sizes
+    at = np.flatnonzero(~np.isnan(new))
+    below, equal = _counts(x, group, k, new[at])
+    below = below - own[at] * (x[out[at]] < new[at])[:, None]
+    equal = equal - own[at] * (x[out[at]] == new[at])[:, None]
+    tied = equal.sum(axis=1)
+    sums[at] += left[at] - below - equal + equal / 2 + own[at] * (1 + below.sum(axis=1) + tied / 2)[:, None]
+    ties[at] += _cubic(tied + 1) - _cubic(tied)
+    left[at] = sizes
     return _p(sums, left, ties)
 
 
 def _counts(values: Floats, group: Codes, k: int, at: Floats) -> tuple[Codes, Codes]:
     """Return how many values of each group lie below, and at, each of some points (points by groups)."""
     parts = [np.sort(values[group == j]) for j in range(k)]
-    below = np.stack([np.searchsorted(part, at, side="left") for part in parts], axis=1)
-    return below, np.stack([np.searchsorted(part, at, side="right") for part in parts], axis=1) - below
+    points, place = np.unique(at, return_inverse=True)  # ascending: looked up quickly
+    below = np.stack([np.searchsorted(part, points, side="left") for part in parts], axis=1)
+    upto = np.stack([np.searchsorted(part, points, side="right") for part in parts], axis=1)
+    return below[place], (upto - below)[place]
 
 
 def _cubic(t: Floats | Codes) -> Floats:

@@ -12,7 +12,9 @@ from scipy.special import ndtri
 
 Floats = NDArray[np.float64]
 
-_MAX_DIFFERENCES = 2_000_000  # held at a time by the Hodges-Lehmann estimate
+_MAX_DIFFERENCES = 2_000_000  # of which all are sorted by the Hodges-Lehmann estimate
+_WINDOW = 300_000  # beyond, differences that are sorted in the end
+_GRID = 400  # evenly spaced values of each group, whose differences tell where to look
 
 
 class Limits(NamedTuple):
@@ -330,26 +332,53 @@ def _differences(first: Floats, second: Floats, ranks: Sequence[int]) -> list[fl
     if first.size * second.size <= _MAX_DIFFERENCES:
         ordered = np.sort(np.subtract.outer(first, second), axis=None)
         return [float(ordered[rank - 1]) for rank in ranks]
-    return [_select(first, second, rank) for rank in ranks]
+    values, times = zip(*(np.unique(array, return_counts=True) for array in (first, second)), strict=True)
+    if values[0].size * values[1].size <= _MAX_DIFFERENCES:
+        each = np.subtract.outer(*values).ravel()
+        order = np.argsort(each)
+        reached = np.cumsum(np.multiply.outer(*times).ravel()[order])
+        return [float(each[order[np.searchsorted(reached, rank)]]) for rank in ranks]
+    if first.size > second.size:  # the shorter one is looked up in the longer one
+        first, second = -second[::-1], -first[::-1]
+    grid = np.sort(np.subtract.outer(_spaced(first), _spaced(second)), axis=None)
+    return [_select(first, second, rank, grid) for rank in ranks]
 
 
-def _select(first: Floats, second: Floats, rank: int) -> float:
-    """Return the rank-th smallest difference: bisect until few enough lie in (low, high], then sort those."""
-    low, high = np.nextafter(first[0] - second[-1], -np.inf), first[-1] - second[0]
+def _spaced(ordered: Floats) -> Floats:
+    return ordered[((np.arange(_GRID) + 0.5) * ordered.size / _GRID).astype(np.int64)]
+
+
+def _select(first: Floats, second: Floats, rank: int, grid: Floats) -> float:
+    """Return the rank-th smallest difference: narrow (low, high] until few enough lie in it, then sort those.
+
+    A step counts the differences up to a trial in O(n log n). Trials are read off the line between the two limits, now
+    a little beyond the rank and now a little short of it, so that both limits close in; where that gains little (many
+    equal differences), the interval is halved.
+    """
+    ends = (np.nextafter(first[0] - second[-1], -np.inf), first[-1] - second[0])
+    low, high = ends
     start, stop = np.searchsorted(second, first - high), np.searchsorted(second, first - low)
-    below, count = int((second.size - stop).sum()), int((stop - start).sum())
-    while count > _MAX_DIFFERENCES:
-        middle = low + (high - low) / 2
-        if not low < middle < high:
-            return float(high)
-        cut = np.searchsorted(second, first - middle)
+    below, upto = int((second.size - stop).sum()), int((second.size - start).sum())
+    place = rank / (first.size * second.size) * grid.size
+    trials = [float(grid[np.clip(int(place + step), 0, grid.size - 1)]) for step in (grid.size / 500, -grid.size / 500)]
+    side, halve = 1, False
+    while upto - below > _WINDOW:
+        count = upto - below
+        margin = max(0.05 * count, _WINDOW / 4)
+        share = 0.5 if halve else (rank - below + side * margin) / count
+        trial = trials.pop(0) if trials else low + (high - low) * min(max(share, 0.001), 0.999)
+        if not low < trial < high:
+            trial = low + (high - low) / 2
+            if not low < trial < high:
+                return float(high)
+        cut = np.searchsorted(second, first - trial)
         at_most = int((second.size - cut).sum())
         if at_most >= rank:
-            high, start = middle, cut
+            high, start, upto = trial, cut, at_most
         else:
-            low, stop, below = middle, cut, at_most
-        count = int((stop - start).sum())
+            low, stop, below = trial, cut, at_most
+        side, halve = -side, upto - below > 0.5 * count and not halve
     lengths = stop - start
-    offsets = np.arange(count) - np.repeat(np.cumsum(lengths) - lengths, lengths)
+    offsets = np.arange(upto - below) - np.repeat(np.cumsum(lengths) - lengths, lengths)
     inside = np.repeat(first, lengths) - second[np.repeat(start, lengths) + offsets]
     return float(np.partition(inside, rank - below - 1)[rank - below - 1])

@@ -233,10 +233,12 @@ def _without_one(values: Floats, cases: Layout) -> dict[str, Floats]:
     if cases.n_cases < 2:
         return found
     for removed, signed in _residuals_without_one(values, cases):
-        signed_sorted, at = np.sort(signed), np.argsort(np.argsort(signed, kind="stable"))[removed]
+        signed_sorted = np.sort(signed)
+        at = np.searchsorted(signed_sorted, signed[removed])  # among equal values any place will do
         found["iqr"][removed] = _quantile_without(signed_sorted, at, 0.75) - _quantile_without(signed_sorted, at, 0.25)
         distance = np.abs(signed)
-        distance_sorted, at = np.sort(distance), np.argsort(np.argsort(distance, kind="stable"))[removed]
+        distance_sorted = np.sort(distance)
+        at = np.searchsorted(distance_sorted, distance[removed])
         found["mad"][removed] = _quantile_without(distance_sorted, at, 0.5)
         found["mnad"][removed] = (distance.sum() - distance[removed]) / (distance.size - 1)
     return found

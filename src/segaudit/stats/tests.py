@@ -101,11 +101,14 @@ def midranks(values: ArrayLike) -> Ranks:
     rounded = np.round(np.asarray(values, dtype=np.float64), DECIMALS)
     if np.isnan(rounded).any():
         raise ValueError("NaN has no rank; leave undefined scores out")
-    order = np.argsort(rounded, kind="stable")
+    order = np.argsort(rounded)
     ordered = rounded[order]
     starts = np.flatnonzero(np.concatenate(([True], ordered[1:] != ordered[:-1]))) if ordered.size else np.empty(0, int)
-    counts = np.diff(np.append(starts, ordered.size)).astype(np.float64)
     ranks = np.empty(ordered.size)
+    if starts.size == ordered.size:  # no ties
+        ranks[order] = np.arange(1.0, ordered.size + 1)
+        return Ranks(ranks, 0.0)
+    counts = np.diff(np.append(starts, ordered.size)).astype(np.float64)
     ranks[order] = np.repeat(starts + (counts + 1) / 2, counts.astype(int))
     return Ranks(ranks, float((counts**3 - counts).sum()))
 

@@ -6,7 +6,8 @@ from collections.abc import Callable
 
 from segaudit.reports.document import Section
 from segaudit.reports.reading import Reading
-from segaudit.reports.sections.cohort import cohort, confounding
+from segaudit.reports.sections.cohort import cohort
+from segaudit.reports.sections.confounding import confounding
 from segaudit.reports.sections.conventions import sensitivity
 from segaudit.reports.sections.forensics import forensics
 from segaudit.reports.sections.manifest import checklist, glossary

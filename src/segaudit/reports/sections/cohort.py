@@ -5,9 +5,8 @@ from __future__ import annotations
 import pandas as pd
 
 from segaudit.reports.document import Block, Cell, Column, Section, Table, prose
-from segaudit.reports.numbers import count, ratio
+from segaudit.reports.numbers import count
 from segaudit.reports.reading import Reading, Row, rows_of
-from segaudit.reports.verdicts import counted
 
 _STATUS = {"tested": "tested", "described_only": "described only", "unassigned": "in no group"}
 
@@ -77,86 +76,3 @@ def _missing(table: pd.DataFrame) -> Table:
     rows = tuple((Cell(str(r["attribute"])), Cell(str(r["reason"])), count(r["n"])) for r in rows_of(counts))
     columns = (Column("attribute"), Column("reason"), Column("cases", "right"))
     return Table("missing", "Missing and top-coded values", columns, rows, empty="No attribute is missing.")
-
-
-def regression(reading: Reading) -> Table:
-    """Return the regression of the score in front on the declared attributes."""
-    from segaudit.reports.numbers import difference, difference_span, p_value
-
-    table = reading.audit.regression
-    own = table[
-        (table["model"] == reading.model) & (table["metric"] == reading.metric) & (table["label"] == reading.label)
-    ]
-    rows, card = [], reading.card
-    for row in rows_of(own):
-        size = difference(row["coefficient"], card, digits=2)
-        rows.append(
-            (
-                Cell(row["term"]),
-                Cell(row["ruler"]),
-                size if row["term"] != "intercept" else ratio(row["coefficient"], 3),
-                Cell(difference_span(row["low"], row["high"], card, digits=2) if row["term"] != "intercept" else ""),
-                p_value(row["p"]),
-                count(row["n_cases"]),
-            )
-        )
-    columns = (
-        Column("term"),
-        Column("ruler", filter=True),
-        Column("coefficient", "right"),
-        Column("interval", "right"),
-        Column("p", "right"),
-        Column("exams", "right"),
-    )
-    errors = ", ".join(sorted(set(own["errors"]))) if len(own) else ""
-    caption = f"Least squares of {reading.title()}; errors: {errors}." if errors else ""
-    empty = "No regression was declared in the plan."
-    return Table("regression", "Regression on the declared attributes", columns, tuple(rows), caption, empty=empty)
-
-
-def confounding(reading: Reading) -> Section:
-    """Return the section on size, structures and scanners, as far as they were computed."""
-    blocks: list[Block] = [
-        prose(
-            "Dice falls with the size of a structure; nDSC corrects for it, and a gap that shows in Dice alone may be "
-            "one of size. Groups that differ by scanner or site differ by more than the attribute."
-        ),
-        _by_structure(reading),
-        regression(reading),
-    ]
-    if not any(metric == "ndsc" for metric, _ in reading.cells):
-        blocks.append(prose("nDSC was not scored, so the size of the structures was not taken out.", role="note"))
-    return Section("confounding", "Size and scanner", tuple(blocks))
-
-
-def _by_structure(reading: Reading) -> Table:
-    from segaudit.metrics import METRICS
-    from segaudit.reports.numbers import score
-
-    rows = []
-    for metric, label in reading.cells:
-        for ruler in reading.rulers:
-            row, card = reading.overall(ruler, metric, label), METRICS[metric]
-            if row:
-                rows.append(
-                    (
-                        Cell(reading.title(metric, label)),
-                        Cell(ruler),
-                        count(row["n_cases"]),
-                        score(row["mean"], card),
-                        score(row["median"], card),
-                        score(row["sd"], card),
-                        Cell(f"{int(row['n_infinite'])} / {int(row['n_undefined'])}"),
-                    )
-                )
-    columns = (
-        Column("score"),
-        Column("ruler", filter=True),
-        Column("exams", "right"),
-        Column("mean", "right"),
-        Column("median", "right"),
-        Column("SD", "right"),
-        Column("infinite / undefined", "right"),
-    )
-    caption = f"All {counted(len(reading.cells), 'score')} of all cases together; means and SDs are of finite scores."
-    return Table("scores", "Every score", columns, tuple(rows), caption, sortable=True)

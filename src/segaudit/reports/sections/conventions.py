@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from segaudit.reports.document import Block, Cell, Column, Section, Table, prose
+from segaudit.reports.document import Block, Cell, Column, Section, Table, long_table, prose
 from segaudit.reports.numbers import NONE, is_number, p_value
 from segaudit.reports.reading import Reading, Row, rows_of
 from segaudit.reports.sections.tests import ADJUSTMENTS, rejected_of
@@ -33,7 +33,7 @@ def _tried(reading: Reading) -> Table:
             Cell(row["verdict_after"] or NONE, note=_q(row["q_after"])),
             Cell(row["changes"] or "not tried", tone="warning" if row["changes"] == "yes" else ""),
         )
-        for row in own[:_ROWS]
+        for row in own
     ]
     columns = (
         Column("choice made otherwise", filter=True),
@@ -45,11 +45,10 @@ def _tried(reading: Reading) -> Table:
         Column("changes", filter=True),
     )
     changed = sum(row["changes"] == "yes" for row in own)
-    caption = f"{changed} of {len(own):,} verdicts change."
-    if len(own) > _ROWS:
-        caption += f" The first {_ROWS} are shown, those that change before the others; sensitivity.csv holds all."
+    caption = f"{changed} of {len(own):,} verdicts change; those that do come first."
     empty = "No verdict was taken again with another choice."
-    return Table("tried", "Choices made otherwise", columns, tuple(rows), caption, sortable=True, empty=empty)
+    title, file = "Choices made otherwise", "sensitivity.csv"
+    return long_table("tried", title, columns, rows, caption, most=_ROWS, file=file, empty=empty)
 
 
 def _detail(row: Row, reading: Reading) -> str:

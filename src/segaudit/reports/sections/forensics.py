@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from segaudit.metrics import METRICS
 from segaudit.reports import figures
-from segaudit.reports.document import Beside, Block, Cell, Column, Figure, Section, Table, prose
+from segaudit.reports.document import Beside, Block, Cell, Column, Figure, Section, Table, long_table, prose
+from segaudit.reports.looks import short
 from segaudit.reports.numbers import (
     NONE,
     count,
@@ -108,15 +109,15 @@ def _overall(reading: Reading, other: str, i: int) -> Table:
     columns = (
         Column("score", filter=True),
         Column("quantity"),
-        Column(figures.short(reading.trusted), "right"),
-        Column(figures.short(other), "right"),
+        Column(short(reading.trusted), "right"),
+        Column(short(other), "right"),
         Column("ratio or change", "right"),
         Column("interval", "right"),
         Column("p", "right"),
     )
     caption = "A ratio is that of the other ruler to the trusted one: below 1, the other ruler spreads the cases less."
     title = f"{other} beside {reading.trusted}: all cases"
-    return Table(f"ruler-{i}", title, columns, tuple(rows[:_ROWS]), caption, sortable=True)
+    return long_table(f"ruler-{i}", title, columns, rows, caption, most=_ROWS, file="rulers.csv")
 
 
 def _values(row: Row) -> tuple[Cell, ...]:
@@ -167,7 +168,7 @@ def _changes(reading: Reading, other: str, i: int) -> Table:
     rows = []
     classes = [row for row in reading.comparison_rows("verdict_class") if row["other"] == other]
     front = (reading.metric, reading.label)
-    for row in sorted(classes, key=lambda row: (row["metric"], row["label"]) != front)[:_ROWS]:
+    for row in sorted(classes, key=lambda row: (row["metric"], row["label"]) != front):
         cell = (row["grouping"], row["metric"], row["label"])
         found = {name: reading.compared(other, name, *cell) for name in (*_WIDE, "q")}
         bonus = number(found["differential_inflation"], "value")
@@ -189,8 +190,8 @@ def _changes(reading: Reading, other: str, i: int) -> Table:
     columns = (
         Column("attribute", filter=True),
         Column("score", filter=True),
-        Column(figures.short(reading.trusted)),
-        Column(figures.short(other)),
+        Column(short(reading.trusted)),
+        Column(short(other)),
         Column("what changed", filter=True),
         Column("gap ratio", "right"),
         Column("noise ratio", "right"),
@@ -205,4 +206,4 @@ def _changes(reading: Reading, other: str, i: int) -> Table:
     )
     title = f"What {other} does to each verdict"
     empty = "No grouping was given, so there was no verdict to change."
-    return Table(f"verdicts-{i}", title, columns, tuple(rows), caption, sortable=True, empty=empty)
+    return long_table(f"verdicts-{i}", title, columns, rows, caption, most=_ROWS, file="rulers.csv", empty=empty)

@@ -94,6 +94,10 @@ _WORDS = (
     ("masking", "a gap under the trusted ruler is lost under the other one."),
     ("saturation", "under one ruler every group passes alike, so that no ratio can tell them apart."),
     ("agreement", "both rulers give the same verdict."),
+    (
+        "established, not established",
+        "whether the change of a verdict was itself shown; one that was not may be chance at the threshold.",
+    ),
     ("undetermined", "the verdicts differ and nothing explains it, or there was nothing to compare."),
     (
         "strong collapse, collapse, stable, wider",
@@ -109,6 +113,10 @@ _WORDS = (
         "the mean DIR when the same exams are shuffled over groups of these sizes; chance alone keeps it below 1.",
     ),
     ("detectable gap", "the gap that a test of these group sizes and this noise finds four times out of five."),
+    (
+        "r, ε²",
+        "effects between -1 and 1 (rank-biserial: two groups) and 0 and 1 (epsilon squared: three or more); 0 is none.",
+    ),
     ("q", "p value adjusted over the declared family of tests."),
     ("points", "hundredths of a score between 0 and 1."),
 )

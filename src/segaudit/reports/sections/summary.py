@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from segaudit.reports import figures
 from segaudit.reports.document import Beside, Block, Cell, Column, Facts, Figure, Section, Table, Verdict, prose
+from segaudit.reports.looks import legend
 from segaudit.reports.numbers import (
     NONE,
     count,
@@ -25,6 +26,7 @@ from segaudit.reports.verdicts import (
     conclude,
     counted,
     first_sentence,
+    listed,
     mechanism,
     not_evidence,
     second_sentence,
@@ -32,6 +34,7 @@ from segaudit.reports.verdicts import (
 
 GAPS_SHOWN = 6  # of two rulers; a sheet holds one fewer for each further ruler
 _DRAWN_BY_PEOPLE = ("expert", "consensus")
+_BY_PEOPLE, _NOT_SHARED = "no, drawn by people", "none"
 EFFECTS = {"rank_biserial": "r", "epsilon_squared": "ε²"}
 
 
@@ -67,7 +70,7 @@ def rulers_table(reading: Reading, name: str) -> Table:
     columns = (
         Column("ruler"),
         Column("made by"),
-        Column("shares training patients with the model?"),
+        Column("shares the model’s training patients?"),
         Column("exams", "right"),
         Column("mean score", "right"),
         Column("spread (SD)", "right"),
@@ -128,11 +131,11 @@ def shared_training(reading: Reading, ruler: str) -> str:
     """Return whether a ruler was trained on patients that the model was trained on, in words."""
     own, model = reading.mask_set(ruler), reading.mask_set(reading.model)
     if own is not None and own.kind in _DRAWN_BY_PEOPLE:
-        return "no, drawn by people"
+        return _BY_PEOPLE
     if own is None or model is None or own.trained_on is None or model.trained_on is None:
         return "not known"
     shared = len(own.trained_on & model.trained_on)
-    return f"{shared:,} of {counted(len(own.trained_on), 'patient')}" if shared else "none"
+    return f"{shared:,} of {counted(len(own.trained_on), 'patient')}" if shared else _NOT_SHARED
 
 
 def gaps_table(reading: Reading, name: str, shown: list[str]) -> Table:
@@ -151,7 +154,9 @@ def gaps_table(reading: Reading, name: str, shown: list[str]) -> Table:
     )
     more = len(reading.groupings) - len(shown)
     unit = f" {reading.card.unit}" if reading.card.unit != "1" else ""
-    caption = f"{reading.title()}{unit and ','}{unit} against {reading.trusted}."
+    caption = (
+        f"{reading.title()}{unit and ','}{unit} against {reading.trusted}. Groups: exams/patients, one where alike."
+    )
     if more > 0:
         total = counted(len(reading.groupings), "grouping")
         caption += f" The {len(shown)} widest of {total}; the others are under All tests."
@@ -233,7 +238,7 @@ def _figures(reading: Reading, name: str, shown: list[str]) -> list[Block]:
         "Gaps of each attribute under every ruler",
         forest,
         figures.described_gaps(reading, shown),
-        f"Line: {reading.audit.plan.level * 100:g} % interval; {figures.legend(reading)}; {band}.",
+        f"Line: {reading.audit.plan.level * 100:g} % interval; {legend(reading)}; {band}.",
     )
     return [Beside((left, right))]
 
@@ -254,11 +259,15 @@ def trust(reading: Reading) -> Facts:
     empty = int(scores.map(lambda found: bool(found & {"both_empty", "prediction_empty", "reference_empty"})).sum())
     top = sum(int(audit.cases[c].eq(other=True).sum()) for c in map(str, audit.cases) if c.endswith("_top_coded"))
     few = audit.coverage[audit.coverage["status"] == "described_only"]
-    shared = "; ".join(f"{r}: {shared_training(reading, r)}" for r in reading.rulers if r != reading.trusted)
+    shared: dict[str, list[str]] = {}
+    for ruler in reading.rulers[1:]:
+        shared.setdefault(shared_training(reading, ruler), []).append(ruler)
+    apart = (_BY_PEOPLE, _NOT_SHARED)
+    told = "; ".join(f"{listed(names)}: {said}" for said, names in shared.items() if said not in apart)
     whole = "not known" if trained is None else f"{trained:,} of {len(patients):,}"
     items = (
         ("audited patients the model was trained on", Cell(whole, tone="warning" if trained else "")),
-        ("training patients shared with a ruler", Cell(shared or "one ruler only")),
+        ("training patients shared with a ruler", Cell((told or _NOT_SHARED) if shared else "one ruler only")),
         ("predictions found / expected", of_counts(expected - missing, expected)),
         ("cases with an empty mask", Cell(f"{empty:,}", empty, f"both empty: {_both_empty(reading)}")),
         ("top-coded ages", count(top)),

@@ -6,13 +6,14 @@ from typing import Any
 
 from segaudit.metrics import METRICS
 from segaudit.reports import figures
-from segaudit.reports.document import Beside, Block, Cell, Column, Figure, Section, Sweep, Table, prose
+from segaudit.reports.document import Beside, Block, Cell, Column, Figure, Section, Sweep, Table, long_table, prose
+from segaudit.reports.looks import legend
 from segaudit.reports.numbers import ratio, ratio_span
 from segaudit.reports.reading import Reading, Row, rows_of
 
 _FIGURES = 2
-_ROWS = 1_500
-_SLIDER_ROWS = 6_000
+_ROWS = 900
+_SLIDER_ROWS = 4_000
 
 
 def sweeps(reading: Reading) -> Section:
@@ -41,7 +42,7 @@ def _figure(reading: Reading, grouping: str, i: int) -> Figure | None:
     chart = figures.sweep_chart(reading, grouping) if i <= _FIGURES else None
     if chart is None:
         return None
-    caption = f"DIR with its interval at each threshold; dashed: 0.8; grey: saturated; {figures.legend(reading)}."
+    caption = f"DIR with its interval at each threshold; dashed: 0.8; grey: saturated; {legend(reading)}."
     alt = f"DIR of {grouping} over the thresholds of {reading.title()}; the table below holds the values."
     return Figure(f"sweep-{i}", f"DIR of {grouping} by threshold", chart, alt, caption)
 
@@ -51,7 +52,7 @@ def _table(reading: Reading, rows: list[Row]) -> Table:
     for row in rows:
         seen.setdefault((row["grouping"], row["ruler"], row["threshold"]), []).append(row)
     body = []
-    for (grouping, ruler, threshold), groups in list(seen.items())[:_ROWS]:
+    for (grouping, ruler, threshold), groups in seen.items():
         first = groups[0]
         flat = first["status"] == "saturated"
         body.append(
@@ -75,7 +76,9 @@ def _table(reading: Reading, rows: list[Row]) -> Table:
         Column("status"),
     )
     caption = f"{reading.title()}: exams strictly beyond the threshold, by group."
-    return Table("sweep-table", "Pass rates at every threshold", columns, tuple(body), caption, sortable=True)
+    return long_table(
+        "sweep-table", "Pass rates at every threshold", columns, body, caption, most=_ROWS, file="sweeps.csv"
+    )
 
 
 def _with(row: Row, name: str) -> Cell:

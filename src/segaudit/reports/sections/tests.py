@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from segaudit.metrics import METRICS
 from segaudit.reports import figures
-from segaudit.reports.document import Block, Cell, Column, Figure, Section, Table, prose
+from segaudit.reports.document import Block, Cell, Column, Figure, Section, Table, long_table, prose
+from segaudit.reports.looks import legend
 from segaudit.reports.numbers import (
     NONE,
     count,
@@ -46,7 +47,7 @@ def all_tests(reading: Reading) -> Table:
     """Return the omnibus tests of the model, a row each, with their disparities."""
     table = reading.audit.tests
     own = table[(table["model"] == reading.model) & table["test"].isin(OMNIBUS)]
-    rows = [_test_row(reading, row) for row in rows_of(own)[:_TESTS_SHOWN]]
+    rows = [_test_row(reading, row) for row in rows_of(own)]
     columns = (
         Column("attribute", filter=True),
         Column("ruler", filter=True),
@@ -67,9 +68,7 @@ def all_tests(reading: Reading) -> Table:
         f"{counted(len(own), 'planned test')}; a test that could not be had keeps its row and counts in its family. "
         "Gap: the pair of groups furthest apart, group minus reference group."
     )
-    if len(own) > _TESTS_SHOWN:
-        caption += f" The first {_TESTS_SHOWN:,} are shown; tests.csv of the run holds all."
-    return Table("tests-all", "Every planned test", columns, tuple(rows), caption, sortable=True)
+    return long_table("tests-all", "Every planned test", columns, rows, caption, most=_TESTS_SHOWN, file="tests.csv")
 
 
 def _test_row(reading: Reading, row: Row) -> tuple[Cell, ...]:
@@ -145,9 +144,8 @@ def pairs(reading: Reading) -> Table:
         Column("Holm", "right"),
     )
     caption = f"{reading.title()}."
-    if len(rows) > _PAIRS_SHOWN:
-        caption += f" The first {_PAIRS_SHOWN} of {len(rows):,}; disparities.csv of the run holds all."
-    return Table("pairs", "Every pair of groups", columns, tuple(rows[:_PAIRS_SHOWN]), caption, sortable=True)
+    file = "disparities.csv"
+    return long_table("pairs", "Every pair of groups", columns, rows, caption, most=_PAIRS_SHOWN, file=file)
 
 
 def _pair(reading: Reading, row: Row, name: str) -> Row | None:
@@ -177,7 +175,7 @@ def families(reading: Reading) -> Table:
     plan = reading.audit.plan
     each = "each ruler's tests are a family" if plan.scope == "ruler" else "the tests of all rulers are one family"
     caption = f"How much the verdict leans on the family. α is {plan.alpha:g}; declared: {plan.method.upper()}, {each}."
-    return Table("families", "Families of tests", columns, tuple(rows), caption, sortable=True)
+    return long_table("families", "Families of tests", columns, rows, caption, most=_PAIRS_SHOWN, file="families.csv")
 
 
 def rejected_of(row: Row) -> Cell:
@@ -229,6 +227,6 @@ def group_figures(reading: Reading) -> list[Block]:
             for row in reading.groups(ruler, grouping.name)
             if row["status"] == "ok"
         )
-        caption = f"Boxes reach from quartile to quartile, medians are joined; {figures.legend(reading)}."
+        caption = f"Boxes reach from quartile to quartile, medians are joined; {legend(reading)}."
         found.append(Figure(f"groups-{i}", f"{reading.title()} by {grouping.name}", chart, f"{medians}.", caption))
     return found

@@ -107,13 +107,3 @@ def test_gate__junit_and_markdown_hold_hostile_names():
     row = found.markdown().splitlines()[-1]
     assert "<b>" not in row
     assert row.replace("\\|", "").count("|") == 5
-
-
-def test_gate__of_a_whole_audit(simulated):
-    audit, rulers = simulated()
-    found = gate(
-        {s.name: t for s, t in audit.tables()} | {"rulers": rulers[0].table}, limits(quantity="inflation", max=0.05)
-    )
-    assert found.outcome == "broken"
-    assert len(found.checks) == 2 * 2  # two metrics, one structure and the mean over structures
-    assert str(found).endswith("gate: broken")
