@@ -35,7 +35,7 @@ def compared(draw, margin):
 def test_judge__is_compare_rulers_to_the_last_digit(situation):
     draw = situation.draw(N, np.random.default_rng(13))
     plan, by = compared(draw, margin=0.03)
-    rng = generator(plan, "m", "expert", "macro", "dice", "silver", "band", "rulers")
+    rng = generator(plan, "macro", "dice", "band", "rulers")
     judged = judge(draw, rng=rng, draws=DRAWS, margin=0.03)
 
     verdict = by.loc["verdict_class"]

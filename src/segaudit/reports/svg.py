@@ -11,7 +11,7 @@ _DROPPED = re.compile(
     r"| (?:class|role|aria-[a-z]+|pointer-events|xmlns:xlink|stroke-miterlimit)=\"[^\"]*\""
     r'| (?:opacity|stroke-opacity|fill-opacity)="1"'
 )
-_EMPTY_GROUP = re.compile(r"<g[^>]*></g>")
+_EMPTY_GROUP = re.compile(r"<g(?:[^>]*[^/>])?></g>")
 _PLAIN_GROUP = re.compile(r"<g>((?:<(?!/?g\b)[^>]*>|[^<])*)</g>")
 _DECIMALS = re.compile(r"(\d+\.\d\d)\d+")
 _DOT = re.compile(r'<path transform="translate\(([-\d.]+),([-\d.]+)\)" d="(M[-\d.]+,0A[^"]+)"([^>]*)/>')
