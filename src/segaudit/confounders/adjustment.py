@@ -129,11 +129,12 @@ def _by_means(contrast: _Contrast) -> Iterator[dict[str, Any]]:
             **{name: getattr(plain, key)[at] for name, key in _PLAIN.items()},
             **{f"adjusted_{name}": getattr(full, key)[at] for name, key in _PLAIN.items()},
             "errors": full.errors,
-            "status": "ok" if full.status == "ok" else "undefined",
-            "detail": _detail(full),
+            "status": "ok" if full.status == "ok" and np.isfinite(full.p[at]) else "undefined",
+            "detail": _detail(full) or ("" if np.isfinite(full.p[at]) else _SINGLE),
         }
 
 
+_SINGLE = "a level of a covariate has a single case, so that no error can be had"
 _PLAIN = {"value": "coefficients", "low": "low", "high": "high", "p": "p"}
 
 
