@@ -2,12 +2,16 @@ PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 DEMO := segaudit-demo
+STUDY_MINI := segaudit-study-mini
 
-# What tests of the page and of the LaTeX need beside Python: Debian's packages, installed when they are missing.
+# In one command with nnunetv2 these give the build for processors; without the second, pip fetches gigabytes of CUDA.
+CPU_TORCH := "torch==2.13.0" "torchvision==0.28.0"
+
+# What tests of the page, of the LaTeX and of SLURM need beside Python: Debian's packages, installed when they are missing.
 SYSTEM_PACKAGES := chromium chromium-driver poppler-utils texlive-latex-base texlive-latex-recommended \
-	texlive-fonts-recommended lmodern
+	texlive-fonts-recommended lmodern slurmctld slurmd slurm-client munge
 
-.PHONY: demo test lint install install-test install-system bench bench-peers clean
+.PHONY: demo study-mini test lint install install-test install-system bench bench-peers clean
 
 $(VENV)/.installed: pyproject.toml setup.py src/segaudit/metrics/_kernel.c
 	$(PYTHON) -c 'import sys; sys.exit(0 if sys.version_info >= (3, 11) else "segaudit needs Python 3.11 or later: make PYTHON=python3.11")'
@@ -16,7 +20,7 @@ $(VENV)/.installed: pyproject.toml setup.py src/segaudit/metrics/_kernel.c
 	touch $@
 
 $(VENV)/.installed-test: $(VENV)/.installed
-	$(BIN)/python -m pip install --quiet --disable-pip-version-check -e ".[test]"
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check $(CPU_TORCH) -e ".[test,study]"
 	touch $@
 
 install: $(VENV)/.installed
@@ -26,11 +30,18 @@ install-test: $(VENV)/.installed-test
 demo: install  ## a simulated cohort through the whole line
 	$(BIN)/segaudit demo -o $(DEMO)
 
+$(VENV)/.installed-study: $(VENV)/.installed
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check $(CPU_TORCH) -e ".[study]"
+	touch $@
+
+study-mini: $(VENV)/.installed-study  ## the whole study in small, with real training (12 minutes on two cores)
+	$(BIN)/segaudit study mini -o $(STUDY_MINI)
+
 install-system:
-	@if command -v chromium >/dev/null && command -v pdftoppm >/dev/null && command -v pdflatex >/dev/null; then :; \
+	@if ! for program in chromium pdftoppm pdflatex slurmctld slurmd munged; do command -v $$program || echo lacking; done | grep -q lacking; then :; \
 	elif command -v apt-get >/dev/null && [ "$$(id -u)" = 0 ]; then \
 		apt-get update -qq && DEBIAN_FRONTEND=noninteractive apt-get install -y -qq --no-install-recommends $(SYSTEM_PACKAGES) >/dev/null; \
-	else echo "tests of the page and of the LaTeX are skipped; they need: $(SYSTEM_PACKAGES)"; fi
+	else echo "tests of the page, of the LaTeX and of SLURM are skipped; they need: $(SYSTEM_PACKAGES)"; fi
 
 test: install-test install-system  ## every test
 	$(BIN)/python -m pytest -q
@@ -49,4 +60,4 @@ bench-peers: install  ## scoring beside other packages, which go into an environ
 	$(BIN)/python benchmarks/peers.py
 
 clean:
-	rm -rf $(VENV) $(DEMO) build dist .pytest_cache .mypy_cache .ruff_cache .hypothesis
+	rm -rf $(VENV) $(DEMO) $(STUDY_MINI) build dist .pytest_cache .mypy_cache .ruff_cache .hypothesis

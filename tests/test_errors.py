@@ -7,7 +7,16 @@ from pathlib import Path
 ROOT = Path(__file__).parents[1]
 CODE = re.compile(r"[A-Z]+(?:_[A-Z]+)+")
 ROW = re.compile(r"^\| `([A-Z_]+)` \| (.+) \| (.+) \|$", re.MULTILINE)
-NO_CODES = {"DEFAULT_MAX_BYTES"}  # upper-case words of the source that name something else
+# upper-case words of the source that name something else
+NO_CODES = {
+    "DEFAULT_MAX_BYTES",
+    "CUDA_VISIBLE_DEVICES",
+    "MKL_NUM_THREADS",
+    "OMP_NUM_THREADS",
+    "OPENBLAS_NUM_THREADS",
+    "SC_PAGE_SIZE",
+    "SC_PHYS_PAGES",
+}
 # codes that are put together where they are raised: what the source writes -> what comes out
 COMPOSED = {
     "UNKNOWN_{}": {"UNKNOWN_MODEL", "UNKNOWN_RULER"},

@@ -39,6 +39,7 @@ ORDER = [
     "lines",
     "publications",
     "study",
+    "miniatures",
     "cli",
     "__main__",
 ]
@@ -50,10 +51,15 @@ STUDY_MAY_IMPORT = {
     "sheets",
     "provenance",
     "config",
+    "groupings",
+    "volumes",
+    "attributes",
     "cohorts",
     "store",
-    "splits",
     "loaders",
+    "simulate",
+    "splits",
+    "preparations",
 }
 DOORS = {
     "nibabel": {"volumes"},
@@ -69,8 +75,9 @@ DOORS = {
     "typer": {"cli"},
     "rich": {"cli"},
     "statsmodels": {"stats"},
-    "torch": set(),
-    "nnunetv2": set(),
+    "torch": {"study"},
+    "nnunetv2": {"study"},
+    "snakemake": {"study"},
 }
 
 

@@ -105,15 +105,15 @@ class Declaration:
         By default an attribute is the patient's; an age is the case's, since a patient ages between exams.
     values : mapping of str to str
         Code as written to level; a code named here is never missing.
-    missing : tuple of str
-        More codes that mean missing here.
+    missing : tuple of str, or mapping of str to str
+        More codes that mean missing here, or these codes and their reasons (a blank one: that of the usual codes).
     """
 
     column: str | None = None
     kind: AttributeKind | None = None
     of: Of | None = None
     values: Mapping[str, str] = field(default_factory=dict)
-    missing: tuple[str, ...] = ()
+    missing: tuple[str, ...] | Mapping[str, str] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -173,7 +173,8 @@ def codes_for(missing: Mapping[str, str], kind: AttributeKind, declared: Declara
         codes = {code: reason for code, reason in codes.items() if not _PLAIN_NUMBER.fullmatch(code)}
     for code in own.values:
         codes.pop(fold(code), None)
-    return codes | {fold(code): codes.get(fold(code), "missing") for code in own.missing}
+    reasons = own.missing if isinstance(own.missing, Mapping) else {}
+    return codes | {fold(code): reasons.get(code) or codes.get(fold(code), "missing") for code in own.missing}
 
 
 def parse_ages(values: Sequence[str], missing: Mapping[str, str] = MISSING_CODES, *, unit: str = "years") -> ParsedAges:

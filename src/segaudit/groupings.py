@@ -113,11 +113,22 @@ def by_cuts(name: str, attribute: str, *cuts: float, labels: Sequence[str] | Non
 def crossing(*parts: Grouping, name: str | None = None) -> Grouping:
     """Return the grouping whose groups are the combinations of the parts' groups.
 
+    Raises
+    ------
+    AuditError
+        GROUPING_TWICE when two parts divide the same attribute.
+
     Examples
     --------
     >>> crossing(by_level("sex", "Female", "Male"), by_cuts("age", "age", 60)).levels
     ('Female & <60', 'Female & 60+', 'Male & <60', 'Male & 60+')
     """
+    attributes = [attribute for part in parts for attribute in part.attributes]
+    doubled = sorted({attribute for attribute in attributes if attributes.count(attribute) > 1})
+    if doubled:
+        fact = f"the crossing divides {', '.join(repr(one) for one in doubled)} twice."
+        where = f"grouping '{name or '*'.join(part.name for part in parts)}'"
+        raise AuditError(Finding("GROUPING_TWICE", fact, where, "cross attributes that differ."))
     levels = tuple(JOIN.join(combination) for combination in itertools.product(*(part.levels for part in parts)))
     return Grouping(name or "*".join(part.name for part in parts), levels=levels, parts=parts)
 

@@ -34,7 +34,7 @@ from segaudit.store import RunDirectory, check_writable
 from segaudit.volumes import DEFAULT_MAX_BYTES
 
 Progress = Callable[[str, int, int], None]
-_WAITING = "waiting for another process"
+WAITING = "waiting for another process"
 
 
 def silent(_what: str, _done: int, _total: int) -> None:
@@ -166,7 +166,7 @@ def score_line(
     check_writable(out)
     run = RunDirectory(out, create=True)
     with (
-        run.alone(lambda: progress(_WAITING, 0, 1)),
+        run.alone(lambda: progress(WAITING, 0, 1)),
         cluster(means.scheduler) if means.scheduler is not None else nullcontext() as executor,
     ):
         if means.fresh:
@@ -185,7 +185,9 @@ def score_line(
         )
         if plan is not None:
             record_plan(run, plan)
-        options = {"models": chosen, "rulers": against, "metrics": list(metrics)}
+        options: dict[str, Any] = {"models": chosen, "rulers": against, "metrics": list(metrics)}
+        if means.max_bytes is not None:  # the images that may be read later, too
+            options["max_image_bytes"] = means.max_bytes
         write_scores(run, scores, cohort, options, {*files, *cohort.files})
     return scores
 
@@ -245,7 +247,7 @@ def audit_scores(
     result = _audited(scores, cohort, plan, versus, workers=workers, progress=progress)
     if out is not None:
         run = RunDirectory(out, create=True)
-        with run.alone(lambda: progress(_WAITING, 0, 1)):
+        with run.alone(lambda: progress(WAITING, 0, 1)):
             write_scores(run, scores, cohort, {"from": "score tables"}, files)
             _write_result(run, result, versus, files)
     return replace(result, run=out)
@@ -298,7 +300,7 @@ def audit_run(
 ) -> Result:
     """Audit the scores of a run directory."""
     run = RunDirectory(folder)
-    with run.alone(lambda: progress(_WAITING, 0, 1)):
+    with run.alone(lambda: progress(WAITING, 0, 1)):
         scores, cohort = read_scores_of(run), read_cohort_of(run)
         result = _audited(scores, cohort, plan, versus, workers=workers, progress=progress)
         _write_result(run, result, versus, files)

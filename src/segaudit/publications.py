@@ -5,51 +5,65 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from segaudit.config.base import read_toml
 from segaudit.config.limits import Limits
 from segaudit.confounders import Confounders
 from segaudit.confounders.schemas import ADJUSTED, ANATOMY, ASSOCIATIONS, ENTANGLEMENT
 from segaudit.gates import Gate, gate
-from segaudit.lines import Progress, Result, silent
+from segaudit.lines import WAITING, Progress, Result, silent
 from segaudit.provenance import Step
 from segaudit.runs import read_audit, write_page_one
 from segaudit.store import RunDirectory
 from segaudit.tables import DISPARITIES, GROUPS, RULERS
+from segaudit.volumes import DEFAULT_MAX_BYTES
+
+if TYPE_CHECKING:  # charts and templates are loaded when a report is made
+    from segaudit.reports import Report
 
 
-def report_run(folder: Path, formats: Sequence[str], *, show_cases: bool = False) -> list[Path]:
+def report_run(
+    folder: Path, formats: Sequence[str], *, show_cases: bool = False, progress: Progress = silent
+) -> list[Path]:
     """Write the report of an audited run directory into it, its page one into audit.json, too, and record the step."""
+    run = RunDirectory(folder)
+    with run.alone(lambda: progress(WAITING, 0, 1)):
+        made = _report(run, show_cases=show_cases)
+        written = made.write(folder, formats)
+        names = [str(path.relative_to(folder)) for path in written]
+        names += write_page_one(run, made.page_one())
+        run.record(Step("report", {"formats": list(formats), "show_cases": show_cases}), names, last=True)
+    return written
+
+
+def _report(run: RunDirectory, *, show_cases: bool) -> Report:
     from segaudit.reports import report
 
-    run = RunDirectory(folder)
     found, comparisons = read_audit(run)
     steps = run.steps()
     read = {i.path: i for step in steps for i in step.inputs}
     declared = [step.options.get("digest") for step in steps if step.verb == "plan"]
-    made = report(
+    largest = [most for step in steps if isinstance(most := step.options.get("max_image_bytes"), int)]
+    return report(
         found,
         comparisons,
         show_cases=show_cases,
         inputs=tuple(read[path] for path in sorted(read)),
         declared_first=found.plan.digest() in declared if declared else None,
         images={case: Path(path) for case, path in found.cohort.images.items()} if found.cohort else None,
-        confounders=read_confounders(run),
+        confounders=read_confounders(run, found.plan.alpha),
+        max_bytes=max(largest, default=DEFAULT_MAX_BYTES),
     )
-    written = made.write(folder, formats)
-    names = [str(path.relative_to(folder)) for path in written]
-    names += write_page_one(run, made.page_one())
-    run.record(Step("report", {"formats": list(formats), "show_cases": show_cases}), names, last=True)
-    return written
 
 
-def read_confounders(run: RunDirectory) -> Confounders | None:
+def read_confounders(run: RunDirectory, alpha: float = 0.05) -> Confounders | None:
     """Return the confounders of a run directory, or None where none were computed."""
     schemas = (ANATOMY, ENTANGLEMENT, ASSOCIATIONS, ADJUSTED)
     if not all(run.has(f"{schema.name}.csv") for schema in schemas):
         return None
     anatomy, entanglement, associations, adjusted = (run.read_table(schema) for schema in schemas)
-    return Confounders(anatomy, entanglement, associations, adjusted)
+    return Confounders(anatomy, entanglement, associations, adjusted, alpha=alpha)
 
 
 def confound_figures(folder: Path, found: Confounders) -> list[Path]:
@@ -73,7 +87,7 @@ def with_report(result: Result, formats: Sequence[str], progress: Progress = sil
     if result.run is None:
         return result
     progress("writing the report", 0, 1)
-    written = report_run(result.run, formats)
+    written = report_run(result.run, formats, progress=progress)
     progress("writing the report", 1, 1)
     return replace(result, report=next(path for path in written if path.suffix == ".html"))
 

@@ -85,7 +85,7 @@ class RunDirectory:
             raise _unwritable(self.path / _LOCK, error) from None
         with lock:
             told = False
-            while not _locked(lock):
+            while not lock_file(lock):
                 if not told:
                     waiting()
                     told = True
@@ -265,7 +265,7 @@ class RunDirectory:
         return path
 
 
-def _locked(file: BinaryIO) -> bool:
+def lock_file(file: BinaryIO) -> bool:
     """Lock a file for this process; return False when another one holds it. Child processes inherit no such lock."""
     try:
         if sys.platform == "win32":

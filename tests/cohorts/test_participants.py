@@ -140,6 +140,8 @@ def test_sidecar__broken_ones_are_refused_with_a_way_out(tmp_path, sidecar, code
     ("text", "options", "codes", "says"),
     [
         ("case,sex\nc1,F\nc1,M\n", {}, ["KEY_DOUBLED"], "lines 2, 3"),
+        ("case,exam,sex\nc1,e1,F\nc1,e2,M\n", {}, ["KEY_DOUBLED"], 'such as "exam"'),
+        ("case,day,sex\nc1,d1,F\nc1,d2,F\nc2,d1,F\n", {}, ["KEY_DOUBLED"], 'such as "{case}_{day}"'),
         ("case,sex\nc1,F\n ,M\n", {}, ["KEY_BLANK"], "lines 3"),
         ("case,sex\nc1,F\nn/a,M\n", {}, ["KEY_BLANK"], "lines 3"),
         ("case,sex\nc1,F\n", {"key": "cas"}, ["UNKNOWN_COLUMN"], "did you mean 'case'"),

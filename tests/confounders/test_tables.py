@@ -313,3 +313,78 @@ def test_str__counts_what_is_shown(sites, scored, race):
     text = str(confound(scored(cases, dice_vb=dice), cases, race, adjust=["site"]))
     assert "entanglement: 1 of 1 tests with q below 0.05" in text
     assert "adjusted, ols: of 1 contrasts 0 are shown both ways, 1 without adjustment only, 0 with it only" in text
+
+
+def test_confound__without_levels_the_largest_group_is_the_reference(sites, scored):
+    cases, dice = sites
+    cases = cases.assign(race=np.where(np.arange(400) < 12, "Asian", cases["race"]))
+    asked = sa.Plan(groupings=[sa.by_level("race"), sa.crossing(sa.by_level("race"), sa.by_cuts("age", "age", 50))])
+    found = confound(scored(cases, dice_vb=dice), cases, asked, adjust=["site"])
+    counts = cases["race"].value_counts()
+    assert counts.index[0] == "White"
+    assert counts.index[-1] == "Asian"
+    alone = found.adjusted[found.adjusted["grouping"] == "race"]
+    assert set(alone["reference_group"]) == {"White"}
+    assert alone["group"].unique().tolist() == ["Black", "Asian"]
+    crossed = found.adjusted[found.adjusted["grouping"] == "race*age"]
+    assert set(crossed["reference_group"]) == {"White & <50"}
+    told = [finding for finding in found.findings if finding.code == "REFERENCE_GROUP"]
+    assert len(told) == 2
+    assert "White, which has most patients" in told[0].message
+    assert "--by race=White,Black,..." in told[0].fix
+    # the rule reads no score, and a declared order stands
+    other = confound(scored(cases, dice_vb=1 - dice), cases, asked, adjust=["site"])
+    assert other.adjusted["reference_group"].tolist() == found.adjusted["reference_group"].tolist()
+    given = sa.Plan(groupings=[sa.by_level("race", "Asian", "White", "Black")])
+    found = confound(scored(cases, dice_vb=dice), cases, given, adjust=["site"])
+    assert set(found.adjusted["reference_group"]) == {"Asian"}
+    assert not found.findings
+
+
+def test_confound__exams_do_not_make_a_group_the_reference(sites, scored):
+    cases, dice = sites
+    few = np.arange(400) < 150
+    cases = cases.assign(race=np.where(np.arange(400) < 250, "Black", "White"))
+    cases["patient"] = np.where(few, "p" + pd.Series(np.arange(400) % 3).astype(str), cases["patient"])
+    found = confound(scored(cases, dice_vb=dice), cases, sa.Plan(groupings=[sa.by_level("race")]), adjust=["site"])
+    assert set(found.adjusted["reference_group"]) == {"White"}  # 150 patients against 103, 150 exams against 250
+
+
+def test_confound__what_nothing_can_be_said_of_is_refused_or_told(sites, scored, race):
+    cases, dice = sites
+    scores = scored(cases, dice_vb=dice)
+    with pytest.raises(AuditError, match="NO_GROUPING"):
+        confound(scores, cases, sa.Plan())
+    with pytest.raises(AuditError, match="GROUPING_NEEDS_CUTS"):
+        confound(scores, cases, sa.Plan(groupings=[sa.by_level("age")]))
+    alone = confound(scores, cases, sa.Plan(groupings=[sa.by_level("race", "White")]))
+    assert [finding.code for finding in alone.findings] == ["GROUP_ALONE"]
+
+
+def test_confound__a_text_of_many_numbers_is_a_number(sites, scored, race):
+    cases, dice = sites
+    cases = cases.assign(weight=[f"{value:.1f}" for value in 60 + 10 * np.random.default_rng(1).normal(size=400)])
+    as_text = confound(scored(cases, dice_vb=dice), cases, race, adjust=["weight"])
+    number = cases.assign(weight=cases["weight"].astype(float))
+    pd.testing.assert_frame_equal(
+        as_text.adjusted, confound(scored(cases, dice_vb=dice), number, race, adjust=["weight"]).adjusted
+    )
+
+
+@pytest.mark.parametrize("key", ["case", "patient"])
+def test_run__covariates_may_stand_in_another_table(sites, scored, race, tmp_path, key):
+    cases, dice = sites
+    run = RunDirectory(tmp_path / "run", create=True)
+    run.write_table(SCORES, scored(cases, dice_vb=dice).table)
+    run.write_frame("cases", cases[["case", "patient", "race"]])
+    table = cases.sample(frac=1, random_state=1).rename(columns={"case": "exam", "patient": "who"})
+    table.to_csv(tmp_path / "people.csv", index=False)
+    name = {"case": "exam", "patient": "who"}[key]
+    with pytest.raises(AuditError) as caught:
+        confound_run(tmp_path / "run", race, adjust=["site"])
+    assert "--participants" in caught.value.findings[0].fix
+    found = confound_run(tmp_path / "run", race, adjust=["site"], participants=tmp_path / "people.csv", key=name)
+    whole = confound(scored(cases, dice_vb=dice), cases, race, adjust=["site"])
+    pd.testing.assert_frame_equal(found.adjusted, whole.adjusted)
+    (step,) = run.steps()
+    assert [one.path.rpartition("/")[2] for one in step.inputs] == ["people.csv"]

@@ -54,6 +54,15 @@ def test_crossing__is_assigned_only_where_every_part_is():
     assert reasons[4] == "age is missing"
 
 
+@pytest.mark.parametrize("spec", ["sex*sex", "sex=F,M*sex", "age:40*age:60", "sex*age:40*sex"])
+def test_crossing__of_an_attribute_with_itself_is_refused(spec):
+    with pytest.raises(AuditError) as caught:
+        parse(spec)
+    (found,) = caught.value.findings
+    assert found.code == "GROUPING_TWICE"
+    assert f"divides '{spec[:3]}' twice" in found.message
+
+
 @pytest.mark.parametrize(
     ("spec", "levels"),
     [

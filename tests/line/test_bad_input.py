@@ -212,6 +212,20 @@ TABLES = [
         "SCORES_STATUS",
         "lost",
     ),
+    (
+        "a value of what is missing",
+        writes("gold.csv", "case,metric,label,value,status\na,dice,vb,0.5,prediction_missing\n"),
+        AUDIT,
+        "SCORES_STATUS",
+        "line 2",
+    ),
+    (
+        "no value of what is ok",
+        writes("gold.csv", "case,metric,label,value,status\na,dice,vb,,ok\n"),
+        AUDIT,
+        "SCORES_STATUS",
+        "has no value",
+    ),
     ("ragged rows", writes("gold.csv", "case,dice_vb\na,0.9,1\nb,0.8\nc,0.7\n"), AUDIT, "ROW_RAGGED", "line 2"),
     (
         "two columns of one name",

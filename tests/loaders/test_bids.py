@@ -165,3 +165,10 @@ def test_load__two_masks_of_one_name_stop(tmp_path):
     derivative(tmp_path, {"sub-1_T2w_space-orig_label-SC_seg": None, "sub-1_T2w_space-T1w_label-SC_seg": None})
     with pytest.raises(AuditError, match="MASK_DOUBLED"):
         load_bids(tmp_path)
+
+
+def test_load__sidecars_alone_are_no_cohort_and_the_fix_says_how_they_are_read(shared):
+    with pytest.raises(AuditError) as caught:
+        load_bids(shared / "data" / "label_sidecars")
+    (found,) = caught.value.findings
+    assert (found.code, "read_label_sidecars" in found.fix) == ("MASKS_NONE", True)

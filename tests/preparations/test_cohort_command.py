@@ -9,6 +9,8 @@ import pandas as pd
 import pytest
 from scipy.stats import chi2_contingency
 
+from segaudit.loaders import load_cspineseg, write_cspineseg
+
 KEYS = ("--key", "case", "--patient", "patient")
 
 
@@ -193,6 +195,8 @@ def test_cohort__takes_what_can_be_tabulated(command, table_file):
         (("--compare", "nothing"), "UNKNOWN_ATTRIBUTE", "--compare nothing"),
         (("--splits", "none.csv"), "FILE_MISSING", "none.csv"),
         (("--attribute", "sex=F,F"), "GROUPING_LEVELS", "names F twice"),
+        (("--by", "sex*sex"), "GROUPING_TWICE", "divides 'sex' twice"),
+        (("--attribute", "sex", "--compare", "sex"), "ATTRIBUTES_NONE", "nothing to compare"),
     ],
 )
 def test_cohort__refuses_and_writes_nothing(command, study_file, tmp_path, options, code, fact):
@@ -206,3 +210,55 @@ def test_cohort__a_split_of_other_cases_is_refused(command, study_file, table_fi
     split = table_file(("case", "split"), ("e0001", "train"), ("stranger", "test"), name="splits.csv")
     done = command("cohort", "--participants", study_file, *KEYS, "--splits", split, "--by", "split")
     assert (done.status, done.err.split(":")[0]) == (2, "SPLIT_CASE_UNKNOWN")
+
+
+def test_cohort__levels_and_last_column_are_seen_beside_many_parts(command, table_file):
+    rows = [(f"c{i}", f"p{i}", "FM"[i % 2], "abcdef"[i % 6], "xyz"[i % 3]) for i in range(60)]
+    file = table_file(("case", "patient", "sex", "part", "a_column_with_a_very_long_name_indeed"), *rows)
+    out = command("cohort", "--participants", file, *KEYS, "--by", "part").out
+    lines = out.splitlines()
+    assert "Female" in out
+    assert any(line.split()[-1:] == ["diff."] for line in lines)
+    assert max(map(len, lines)) <= 120
+    assert "3 more parts are in table1.csv" in " ".join(out.split())
+
+
+def test_cohort__an_attribute_may_be_named_as_its_column_is(command, table_file):
+    file = table_file(
+        ("case", "patient", "Sex", "pool"), *[(f"c{i}", f"p{i}", "FM"[i % 2], "ab"[i % 3 > 0]) for i in range(12)]
+    )
+    for name in ("Sex", "sex", "SEX"):
+        options = ("--attribute", name, "--compare", "pool", "--json")
+        told = json.loads(command("cohort", "--participants", file, *KEYS, *options).out)
+        levels = {row["level"]: row["n_cases"] for row in told["table1"] if row["attribute"] == name}
+        assert levels == {"Female": 6, "Male": 6, "(missing)": 0}
+        assert [row["attribute"] for row in told["comparability"]] == [name]
+    told = json.loads(command("cohort", "--participants", file, *KEYS, "--attribute", "Sex", "--json").out)
+    assert {row["attribute"] for row in told["table1"]} == {"(all)", "Sex"}, "not under both names"
+
+
+def test_cohort__codes_that_nothing_explains_are_one_warning(command, table_file):
+    rows = [(f"c{i}", f"p{i}", i % 2, i % 3, i % 4) for i in range(12)]
+    file = table_file(("case", "patient", "a", "b", "c"), *rows)
+    told = json.loads(command("cohort", "--participants", file, *KEYS, "--json").out)
+    (found,) = (one for one in told["findings"] if one["code"] == "LEVEL_CODES_UNEXPLAINED")
+    assert "3 columns" in found["message"]
+    assert "'a', 'b', 'c'" in found["message"]
+    told = json.loads(command("cohort", "--participants", file, *KEYS, "--attribute", "b", "--json").out)
+    (found,) = (one for one in told["findings"] if one["code"] == "LEVEL_CODES_UNEXPLAINED")
+    assert "'0' (4), '1' (4), '2' (4)" in found["message"]
+
+
+def test_cohort__the_table_of_a_loaded_cohort_can_be_read_again(command, tmp_path):
+    names = write_cspineseg(tmp_path / "delivery", n_exams=120, n_patients=110, seed=3)
+    cohort = load_cspineseg(tmp_path / "delivery", gold=names[:50])
+    cohort.cases.to_csv(tmp_path / "people.csv", index=False)
+    told = json.loads(command("cohort", "--participants", tmp_path / "people.csv", *KEYS, "--json").out)
+    rows = {(row["attribute"], row["level"]): row for row in told["table1"]}
+    assert rows["(all)", "(all)"]["n_cases"] == len(cohort.cases)
+    redacted = int(cohort.cases["age_top_coded"].sum())
+    assert redacted > 0
+    assert rows["age", "(top-coded)"]["n_cases"] == redacted
+    known = cohort.cases.loc[~cohort.cases["age_top_coded"], "age"]
+    assert rows["age", "(number)"]["mean"] == pytest.approx(known.mean())
+    assert rows["provenance", "gold"]["n_cases"] == (cohort.cases["provenance"] == "gold").sum()

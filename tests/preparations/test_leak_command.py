@@ -50,7 +50,8 @@ def test_leak__parts_of_a_split_table(leak, table_file):
         ([("a1 b1", "a2 b2"), ("a2 b2", "a1 b1")], ("--case-to-patient", "^([a-z])"), 1, None, "torn patients"),
         ([("a1 b1", "a2 b2"), ("a2 b2", "a1 b1")], (), 0, "FOLD_PATIENTS_UNCHECKED", "nobody says who is who"),
         ([("a1 a2", "a2 b1")], (), 1, "FOLD_OVERLAP", "the same case needs no patient"),
-        ([("a1", "b1"), ("", "")], (), 0, "FOLD_EMPTY", "an empty fold is no leak"),
+        ([("a1", "b1"), ("", "")], (), 2, "FOLD_EMPTY", "an empty fold is no leak, but bad input"),
+        ([("a1", "b1"), ("b1", "a1"), ("c1", "a1")], (), 2, "FOLD_VAL_TWICE", "nor is a case validated twice"),
     ],
 )
 def test_leak__folds(leak, tmp_path, pairs, options, status, code, why):
@@ -59,6 +60,7 @@ def test_leak__folds(leak, tmp_path, pairs, options, status, code, why):
     assert done.status == status, why
     assert code is None or code in {finding["code"] for finding in told["findings"]}
     assert code is None or code in done.out, "what stands in --json stands on the screen too"
+    assert ("share cases; whose they are is not known" in done.out) == (not options)
 
 
 def test_leak__a_folds_file_asks_the_table_for_its_patients(leak, table_file, tmp_path):
@@ -232,14 +234,16 @@ def test_leak__images_need_one_file_of_parts(command, table_file, tmp_path):
         ("metaseg", r"^(BraTS-MET-\d+)-", 5, 0),
         ("Bachelor-Thesis", r"^(dub_\d+)_part", 5, 5),
         ("ML-Quiz-3DMedImg", r"^(quiz_\d_\d+)$", 1, 0),
-        ("TotalSegmentator-to-nnUNet-format-convert", r"_(\d+)$", 5, 0),
+        ("TotalSegmentator-to-nnUNet-format-convert", r"_(\d+)$", 5, 0),  # four of its folds are empty
         ("Wrist_Joint_segmentation_nnU-Net", r"^(\d+)-", 1, 1),
     ],
 )
 def test_leak__real_folds(leak, shared, project, rule, n_compared, n_leaking):
     path = shared / "data" / "nnunet_json" / project / "splits_final.json"
     done, told = leak(path, "--case-to-patient", rule)
-    assert done.status == (1 if n_leaking else 0)
+    empty = any(finding["code"] == "FOLD_EMPTY" for finding in told["findings"])
+    assert empty == project.startswith("TotalSegmentator")
+    assert done.status == (1 if n_leaking else 2 if empty else 0)
     assert len(told["leaks"]) == n_compared
     assert sum(row["n_shared"] > 0 for row in told["leaks"]) == n_leaking
     # counted again, by other means

@@ -187,6 +187,34 @@ def test_csv__holds_no_formula(driver, tmp_path):
     ]
 
 
+def test_marks__are_read_by_pointer_and_by_keyboard(driver, pages, reported):
+    from selenium.webdriver import ActionChains, Keys
+
+    open_page(driver, pages("plain"))
+    script = "const tip = document.querySelector('.tip'); return tip.hidden ? '' : tip.textContent"
+    told = lambda: driver.execute_script(script)
+    marks = driver.find_elements("css selector", "#f-summary-gaps-figure svg [aria-label]")
+    assert len(marks) == 6  # three groupings under two rulers
+    gaps = next(b for b in reported().document.blocks() if getattr(b, "name", "") == "summary-gaps")
+    wanted = [f"{row[2].text} {row[2].note}" for row in gaps.rows]
+    driver.execute_script("arguments[0].scrollIntoView({block: 'center'})", marks[0])
+    ActionChains(driver).move_to_element(marks[0]).perform()
+    assert told().endswith(wanted[0])  # the digits of the table
+    assert "expert" in told()
+    stops = driver.find_elements("css selector", "#f-summary-gaps-figure svg [tabindex='0']")
+    assert len(stops) == 1  # one stop a chart
+    driver.execute_script("arguments[0].focus()", stops[0])
+    read = [told()]
+    for _ in range(5):
+        ActionChains(driver).send_keys(Keys.ARROW_RIGHT).perform()
+        read.append(told())
+    assert len(set(read)) == 6
+    assert all(any(text.endswith(gap) for text in read) for gap in wanted)
+    ActionChains(driver).send_keys(Keys.ESCAPE).perform()
+    assert told() == ""
+    assert driver.get_log("browser") == []
+
+
 def test_page__says_all_without_javascript(driver, pages):
     driver.execute_cdp_cmd("Emulation.setScriptExecutionDisabled", {"value": True})
     try:

@@ -1,12 +1,15 @@
 """Writers: pure, complete, and refusing what they cannot draw."""
 
 import json
+import re
 from dataclasses import dataclass
+from importlib import resources
 
 import pytest
 
 from segaudit.errors import AuditError
 from segaudit.reports import report
+from segaudit.reports.bibliography import entries
 from segaudit.reports.document import Document, Section, Table
 from segaudit.reports.html_pages import to_html
 from segaudit.reports.json_records import to_json
@@ -94,3 +97,10 @@ def test_report__shows_itself(reported):
     made = reported()
     assert str(made).startswith("Audit of mix on simulated spines\n  Summary, Cohort,")
     assert made._repr_html_().startswith("<iframe sandbox=")
+
+
+def test_references__have_each_key_once():
+    text = resources.files("segaudit.reports").joinpath("templates", "references.bib").read_text(encoding="utf-8")
+    keys = re.findall(r"^@\w+\{([\w-]+),", text, re.MULTILINE)
+    assert len(keys) > 40
+    assert len(keys) == len(set(keys)) == len(entries())

@@ -2,6 +2,8 @@
 
 import json
 import re
+import subprocess
+import sys
 from html.parser import HTMLParser
 
 import pytest
@@ -158,6 +160,24 @@ def test_report__keeps_what_other_steps_wrote_after_an_earlier_report(simulated,
         page = (tmp_path / "run" / "report.html").read_text()
         for name in ("adjusted", "entanglement", "associations"):
             assert f'id="t-{name}"' in page
+            assert f'id="f-confound-{name}"' in page
         assert "segaudit confound RUN" not in page
         assert (tmp_path / "run" / "adjusted.csv").is_file()
     assert RunDirectory(tmp_path / "run").verify() == []
+
+
+def test_report__waits_for_another_process_in_the_run_directory(simulated, tmp_path):
+    audit, _ = simulated(rulers=("expert",), metrics=("dice",), labels=("macro",))
+    run = tmp_path / "run"
+    audit_scores(audit.scores, audit.cohort, audit.plan, out=run)
+    code = (
+        "import sys; from pathlib import Path; from segaudit.publications import report_run\n"
+        "report_run(Path(sys.argv[1]), ['json'], progress=lambda what, *_: print(what, flush=True))"
+    )
+    with RunDirectory(run).alone():
+        other = subprocess.Popen([sys.executable, "-c", code, str(run)], stdout=subprocess.PIPE, text=True)
+        assert other.stdout.readline() == "waiting for another process\n"
+        assert not (run / "report.json").exists()
+    other.communicate(timeout=60)
+    assert other.returncode == 0
+    assert (run / "report.json").is_file()

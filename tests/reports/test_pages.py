@@ -203,6 +203,16 @@ def test_script_json__cannot_end_its_element():
 def test_page__names_no_group_beside_a_case_unless_asked(simulated):
     audit, rulers = simulated()
     by_name = {getattr(b, "name", ""): b for b in report(audit, rulers).document.blocks()}
-    assert [c.title for c in by_name["worst-cases"].columns] == ["case", "expert", "silver"]
+    assert [c.title for c in by_name["worst-cases"].columns] == ["case", "score", "expert", "silver"]
     asked = {getattr(b, "name", ""): b for b in report(audit, rulers, show_cases=True).document.blocks()}
-    assert [c.title for c in asked["worst-cases"].columns] == ["case", "group", "expert", "silver"]
+    assert [c.title for c in asked["worst-cases"].columns] == ["case", "score", "group", "expert", "silver"]
+
+
+def test_conventions__say_in_words_what_was_not_tried_and_why(simulated):
+    document = report(*simulated(metrics=("dice", "hd95"))).document
+    (section,) = (section for section in document.sections if section.name == "sensitivity")
+    said = " ".join(str(part) for block in section.blocks for part in getattr(block, "parts", ()))
+    assert "HD95: convention: one convention of HD95 is scored (6 tests)" in said  # three groupings under two rulers
+    tried = next(block for block in section.blocks if getattr(block, "name", "") == "tried")
+    assert {row[6].text for row in tried.rows} <= {"yes", "no"}
+    assert not [row[0].text for row in tried.rows if "_" in row[0].text]

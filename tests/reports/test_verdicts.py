@@ -7,7 +7,7 @@ import pytest
 
 from segaudit.reports.reading import read
 from segaudit.reports.sections.summary import summary
-from segaudit.reports.verdicts import MODES, TONES, conclude, mode_of
+from segaudit.reports.verdicts import EQUIVALENT, MODES, TONES, conclude, mode_of
 
 CLASSES = (
     "agreement",
@@ -171,3 +171,20 @@ def test_verdict__a_ruler_that_agrees_and_is_no_evidence_is_not_marked_as_good(s
     said = sentences(audit, rulers)[1]
     assert said.text.endswith("silver is not to be used as evidence on groups.")
     assert said.tone != "equivalent"
+
+
+@pytest.mark.parametrize("seed", [1, 2])
+def test_margin__page_and_rulers_agree_at_the_border(simulated, seed):
+    """The smallest margin of rulers.csv is the margin at which the page's word changes, to a millionth of it."""
+    audit, comparisons = simulated(metrics=("dice",), seed=seed)
+    table = comparisons[0].table
+    rows = table[(table["quantity"] == "smallest_margin") & (table["metric"] == "dice") & (table["grouping"] != "")]
+    tried = 0
+    for row in rows.itertuples():
+        border = float(row.trusted_value)
+        for factor, inside in ((1 + 1e-6, True), (1 - 1e-6, False)):
+            plan = dataclasses.replace(audit.plan, margin={"dice": border * factor})
+            said = conclude(read(dataclasses.replace(audit, plan=plan), comparisons), "expert", row.grouping)
+            assert (said.word == EQUIVALENT or "inside the margin" in said.reason) == inside, (row.grouping, factor)
+            tried += 1
+    assert tried >= 6

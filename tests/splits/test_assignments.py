@@ -214,3 +214,31 @@ def test_assign__strata_must_meet_the_cases():
     assert _codes(error) == ["STRATA_CASE_DUPLICATED", "STRATA_CASE_MISSING"]
     with pytest.raises(AuditError, match="STRATA_EMPTY"):
         assign(cases, {"x": 0.5, "y": 0.5}, cases[["case"]], seed=1)
+
+
+def test_assign__balance_table_is_that_of_counting_one_by_one():
+    rng = np.random.default_rng(5)
+    n = 300
+    patient = [f"p{i % 220:03d}" for i in range(n)]
+    cases = pd.DataFrame({"case": [f"c{i:03d}" for i in rng.permutation(n)], "patient": patient})
+    strata = cases[["case"]].assign(
+        sex=rng.choice(["F", "M", None], n, p=[0.45, 0.45, 0.1]), site=rng.choice(["A", "B", ""], n)
+    )
+    found = assign(cases, {"train": 0.7, "test": 0.3}, strata, seed=3)
+    own = strata.set_index("case").fillna("")
+    in_order = found.splits.sort_values("case")
+    sizes = found.splits.groupby("split")["patient"].nunique()
+    for row in found.balance.itertuples():
+        if row.attribute not in ("sex", "site"):
+            continue
+        of_case = {case: own.loc[case, row.attribute] or "(missing)" for case in in_order["case"]}
+        of_patient = {}
+        for case, name in zip(in_order["case"], in_order["patient"], strict=True):
+            if of_patient.get(name, "(missing)") == "(missing)":
+                of_patient[name] = of_case[case]
+        inside = found.splits[found.splits["split"] == row.split]
+        assert row.n_cases == sum(of_case[case] == row.level for case in inside["case"])
+        n_patients = sum(of_patient[name] == row.level for name in set(inside["patient"]))
+        assert (row.n_patients, row.share) == (n_patients, pytest.approx(n_patients / sizes[row.split]))
+        assert row.target_share == pytest.approx(sum(v == row.level for v in of_patient.values()) / len(of_patient))
+    assert {"(missing)", "F", "M"} == set(found.balance.loc[found.balance["attribute"] == "sex", "level"])

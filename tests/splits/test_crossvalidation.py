@@ -1,5 +1,7 @@
 """Folds: golden, and as even as another way of making them."""
 
+import warnings
+
 import numpy as np
 import pandas as pd
 import pytest
@@ -58,6 +60,26 @@ def test_folds__are_more_even_than_dealing_in_turn(study_cases):
         other.append(_unevenness(study_cases, _dealt_in_turn(study_cases, 5, seed)))
     assert max(ours) < min(other)
     assert max(ours) < 0.75
+
+
+def test_folds__are_as_even_as_those_of_scikit_learn(study_cases):
+    selection = pytest.importorskip("sklearn.model_selection", reason="scikit-learn is not installed")
+    strata = study_cases[ATTRIBUTES].agg("|".join, axis=1)
+    ours, theirs = [], []
+    for seed in range(4):
+        made = folds(study_cases, 5, study_cases[["case", *ATTRIBUTES]], seed=seed)
+        fold = study_cases["case"].map(dict(zip(made.table["case"], made.table["fold"], strict=True)))
+        ours.append(_unevenness(study_cases, fold))
+        other = pd.Series(-1, study_cases.index)
+        maker = selection.StratifiedGroupKFold(5, shuffle=True, random_state=seed)
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")  # it warns of strata that have fewer cases than there are folds
+            for number, (_, held) in enumerate(maker.split(study_cases, strata, study_cases["patient"])):
+                other.iloc[held] = number
+        assert (other >= 0).all()
+        theirs.append(_unevenness(study_cases, other))
+    assert np.mean(ours) < np.mean(theirs)
+    assert max(ours) <= max(theirs)
 
 
 def test_folds__impossible_requests_are_refused():

@@ -386,6 +386,7 @@ def main() -> None:
         sys.stderr.write(f"{error}\n")
         sys.exit(2)
     except KeyboardInterrupt:
+        sys.stderr.write("interrupted; run the same command again to go on\n")
         sys.exit(130)
     except BrokenPipeError:
         sys.stderr.close()

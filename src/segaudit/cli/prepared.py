@@ -2,21 +2,17 @@
 
 from __future__ import annotations
 
-import json
-import sys
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import asdict, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import pandas as pd
-from rich.box import SIMPLE_HEAD
-from rich.console import Console
 from rich.markup import escape
 from rich.table import Table
 
-from segaudit.errors import Finding
+from segaudit.cli.drawing import console, new_table, print_findings, print_json, records
 from segaudit.preparations.leaking import Leaks
 from segaudit.preparations.splitting import Prepared
 from segaudit.splits.identities import ALL, STRATUM
@@ -25,57 +21,26 @@ if TYPE_CHECKING:  # Table 1 is drawn by the report, which split and leak need n
     from segaudit.preparations.composing import Composition
     from segaudit.reports import document
 
-_WIDTH = 120
 _HEADS = {"(all): cases": "cases", "(all): patients": "patients", "largest std. difference": "std. diff."}
 _SHOWN_LEVELS = 24
 _SHOWN_LEAKS = 30
 _SHOWN_POOLS = 5
 _SHOWN_PARTS = 5
+_WIDTH_OF_WHOLE, _WIDTH_OF_PART = 68, 17
 _IN_TABLE = ("FOLD_PATIENT_LEAK", "SPLIT_PATIENT_LEAK")
-
-
-def _out() -> Console:
-    # a file or a pipe has no width of its own: tables keep their lines there
-    return Console(highlight=False, width=None if Console().is_terminal else _WIDTH)
-
-
-def _table(title: str, names: Sequence[str], folding: Sequence[str] = ()) -> Table:
-    shown = Table(title=escape(title), title_justify="left", title_style="bold", box=SIMPLE_HEAD, padding=(0, 1, 0, 0))
-    for name in names:
-        shown.add_column(escape(name), overflow="fold", no_wrap=name not in folding)
-    return shown
-
-
-def _records(table: pd.DataFrame) -> list[dict[str, Any]]:
-    """Return a table as JSON rows, empty cells null."""
-    found: list[dict[str, Any]] = json.loads(table.to_json(orient="records", double_precision=15))
-    return found
-
-
-def _print_json(told: dict[str, Any]) -> None:
-    sys.stdout.write(json.dumps(told, ensure_ascii=False, allow_nan=False) + "\n")
-
-
-def _findings(out: Console, findings: Sequence[Finding]) -> None:
-    """Print errors and warnings in full; notes are left to --json."""
-    for finding in dict.fromkeys(findings):
-        if finding.level != "note":
-            colour = {"error": "red", "warning": "yellow"}[finding.level]
-            said = escape(f"{finding.code}: {finding.message}" + (f" ({finding.where})" if finding.where else ""))
-            out.print(f"[{colour}]{finding.level}[/{colour}] {said}", soft_wrap=True)
 
 
 def show_split(made: Prepared, folder: Path, written: Sequence[str], *, as_json: bool = False) -> None:
     """Print parts with counts and shares against their targets, what was dropped and why, and what was pooled."""
     if as_json:
         parts = {
-            part.name: {"manifest": dict(part.split.manifest), "balance": _records(part.split.balance)}
+            part.name: {"manifest": dict(part.split.manifest), "balance": records(part.split.balance)}
             for part in made.parts
         }
         findings = [asdict(finding) for finding in made.findings]
-        _print_json({"folder": str(folder), "written": list(written), "splits": parts, "findings": findings})
+        print_json({"folder": str(folder), "written": list(written), "splits": parts, "findings": findings})
         return
-    out = _out()
+    out = console()
     for part in made.parts:
         title = f"Label regime '{part.name}'" if part.name else f"Split of {made.whole.manifest['n_patients']} patients"
         out.print(_parts_table(title, part.split.balance, part.split.dropped))
@@ -91,14 +56,14 @@ def show_split(made: Prepared, folder: Path, written: Sequence[str], *, as_json:
         fact = f"{len(pooled)} strata of fewer than {least} patients were pooled: {'; '.join(names)}{more}"
         out.print(escape(fact), soft_wrap=True)
     for rule, n in sorted(Counter(made.whole.dropped["rule"].tolist()).items()):
-        out.print(escape(f"dropped by '{rule}': {n} cases (dropped.csv says why)"), soft_wrap=True)
-    _findings(out, made.findings)
+        out.print(escape(f"dropped by '{rule}': {n} case{'s' * (n != 1)} (dropped.csv says why)"), soft_wrap=True)
+    print_findings(out, made.findings)
     out.print(escape(f"{folder}: {', '.join(written)}"), soft_wrap=True)
 
 
 def _parts_table(title: str, balance: pd.DataFrame, dropped: pd.DataFrame) -> Table:
     names = ("part", "patients", "share", "target", "cases", "cases left out")
-    shown = _table(title, names)
+    shown = new_table(title, names)
     gone = Counter(dropped["split"].tolist())
     for row in balance[balance["attribute"] == ALL].to_dict("records"):
         share, target = f"{100 * row['share']:.1f} %", f"{100 * row['target_share']:.1f} %"
@@ -111,7 +76,7 @@ def _levels_table(balance: pd.DataFrame) -> Table:
     """Return the share of each level in each part, beside its share of all patients."""
     own = balance[~balance["attribute"].isin((ALL, STRATUM))]
     parts = list(dict.fromkeys(own["split"].tolist()))
-    shown = _table("Shares of patients, per cent", ("attribute", "level", "all", *parts), ("level",))
+    shown = new_table("Shares of patients, per cent", ("attribute", "level", "all", *parts), ("level",))
     groups = list(own.groupby(["attribute", "level"], sort=False))
     for (attribute, level), rows in groups[:_SHOWN_LEVELS]:
         shares = dict(zip(rows["split"], rows["share"], strict=True))
@@ -132,13 +97,15 @@ def show_leaks(found: Leaks, *, as_json: bool = False) -> None:
     """Print what was compared and shared, the images that stand twice, and what else is wrong."""
     shared = found.table[found.table["n_shared"] > 0]
     if as_json:
-        tables = {"leaks": _records(found.table), "duplicates": _records(found.duplicates)}
+        tables = {"leaks": records(found.table), "duplicates": records(found.duplicates)}
         findings = [asdict(finding) for finding in found.findings]
-        _print_json({**tables, "findings": findings, "exit_code": found.exit_code})
+        print_json({**tables, "findings": findings, "exit_code": found.exit_code})
         return
-    out = _out()
+    out = console()
     names = ("patients of", "number", "and of", "number", "in both", "such as")
-    shown = _table("Patients on two sides", names, ("patients of", "and of", "such as"))
+    unknown = any(finding.code == "FOLD_PATIENTS_UNCHECKED" for finding in found.findings)
+    title = "Patients on two sides" + " (folds by case: whose a case is, nobody says)" * unknown
+    shown = new_table(title, names, ("patients of", "and of", "such as"))
     for row in found.table.sort_values("n_shared", ascending=False, kind="stable").to_dict("records")[:_SHOWN_LEAKS]:
         cells = [row[name] for name in ("left", "n_left", "right", "n_right", "n_shared", "examples")]
         shown.add_row(*(escape(str(cell)) for cell in cells))
@@ -146,14 +113,15 @@ def show_leaks(found: Leaks, *, as_json: bool = False) -> None:
     if len(found.table) > _SHOWN_LEAKS:
         out.print(f"and {len(found.table) - _SHOWN_LEAKS} more comparisons")
     if len(found.duplicates):
-        twice = _table("Images in two parts", ("cases", "patients", "parts", "such as"), ("parts", "such as"))
+        twice = new_table("Images in two parts", ("cases", "patients", "parts", "such as"), ("parts", "such as"))
         for row in found.duplicates.head(_SHOWN_LEAKS).to_dict("records"):
             twice.add_row(*(escape(str(row[name])) for name in ("n_cases", "n_patients", "splits", "cases")))
         out.print(twice)
-    _findings(out, [finding for finding in found.findings if finding.code not in _IN_TABLE])
+    print_findings(out, [finding for finding in found.findings if finding.code not in _IN_TABLE])
     images = f", {len(found.duplicates)} images in two parts" if len(found.duplicates) else ""
-    verdict = {0: "no leak found", 1: "leak found", 2: "not checked for all cases"}[found.exit_code]
-    out.print(f"{verdict}: {len(shared)} of {len(found.table)} comparisons share patients{images}")
+    verdict = {0: "no leak found", 1: "leak found", 2: "no leak found, but what was read has errors"}[found.exit_code]
+    what = "cases; whose they are is not known" if unknown else "patients"
+    out.print(f"{verdict}: {len(shared)} of {len(found.table)} comparisons share {what}{images}")
 
 
 def show_composition(made: Composition, folder: Path | None, written: Sequence[str], *, as_json: bool = False) -> None:
@@ -161,24 +129,25 @@ def show_composition(made: Composition, folder: Path | None, written: Sequence[s
     from segaudit.preparations.composing import compared_table, tabulated
 
     if as_json:
-        alike = None if made.comparability is None else _records(made.comparability)
+        alike = None if made.comparability is None else records(made.comparability)
         told = {"folder": None if folder is None else str(folder), "written": list(written)}
         findings = [asdict(finding) for finding in made.findings]
-        _print_json(told | {"table1": _records(made.table), "comparability": alike, "findings": findings})
+        print_json(told | {"table1": records(made.table), "comparability": alike, "findings": findings})
         return
-    out = _out()
-    out.print(_drawn(_narrow(tabulated(made), len(made.parts())), ("level",)))
+    out = console()
+    fit = max(1, min(_SHOWN_PARTS, (out.width - _WIDTH_OF_WHOLE) // _WIDTH_OF_PART))
+    out.print(_drawn(_narrow(tabulated(made), len(made.parts()), fit), ("attribute", "level")))
     if made.comparability is not None:
         out.print(_drawn(compared_table(made), ("attribute", "n")))
-    _findings(out, made.findings)
+    print_findings(out, made.findings)
     if folder is not None:
         out.print(escape(f"{folder}: {', '.join(written)}"), soft_wrap=True)
 
 
-def _narrow(block: document.Table, n_parts: int) -> document.Table:
+def _narrow(block: document.Table, n_parts: int, fit: int) -> document.Table:
     """Return Table 1 for a terminal: patients of the whole only, the first parts, each attribute named once."""
     last = [len(block.columns) - 1] if n_parts > 2 else []
-    kept = [0, 1, 2, 3, *(2 * part + 2 for part in range(1, min(n_parts, _SHOWN_PARTS + 1))), *last]
+    kept = [0, 1, 2, 3, *(2 * part + 2 for part in range(1, min(n_parts, fit + 1))), *last]
     columns = [
         replace(block.columns[i], title=_HEADS.get(block.columns[i].title, block.columns[i].title)) for i in kept
     ]
@@ -187,12 +156,12 @@ def _narrow(block: document.Table, n_parts: int) -> document.Table:
         name = replace(row[0], text="") if row[0].text == before else row[0]
         before = row[0].text
         rows.append((name, *(row[i] for i in kept[1:])))
-    more = f" {n_parts - 1 - _SHOWN_PARTS} more parts are in table1.csv." if n_parts - 1 > _SHOWN_PARTS else ""
+    more = f" {n_parts - 1 - fit} more parts are in table1.csv (-o FOLDER)." if n_parts - 1 > fit else ""
     return replace(block, columns=tuple(columns), rows=tuple(rows), caption=block.caption + more)
 
 
 def _drawn(block: document.Table, folding: Sequence[str]) -> Table:
-    shown = _table(block.title, [column.title for column in block.columns], folding)
+    shown = new_table(block.title, [column.title for column in block.columns], folding)
     for row in block.rows:
         shown.add_row(*(escape(cell.text) for cell in row))
     for column, about in zip(shown.columns, block.columns, strict=True):

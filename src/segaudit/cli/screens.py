@@ -11,13 +11,13 @@ from dataclasses import asdict
 from pathlib import Path
 
 import pandas as pd
-from rich.box import SIMPLE_HEAD
 from rich.console import Console
 from rich.markup import escape
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
 from rich.table import Table
 
 from segaudit.audits.families import OMNIBUS
+from segaudit.cli.drawing import console, new_table
 from segaudit.cohorts import Cohort
 from segaudit.errors import Finding
 from segaudit.explain import EXPLANATIONS, explained
@@ -60,18 +60,13 @@ def progress() -> Iterator[Callable[[str, int, int], None]]:
         yield told
 
 
-def _out() -> Console:
-    # a file or a pipe has no width of its own: tables keep their lines there
-    return Console(highlight=False, width=None if Console().is_terminal else 120)
-
-
 def show(result: Result, *, as_json: bool = False) -> None:
     """Print an audit: the verdicts first, then how big the gaps are, then what the model was measured against."""
     if as_json:
         told = json.dumps(audit_document(result.audit, result.comparisons), ensure_ascii=False, allow_nan=False)
         sys.stdout.write(told + "\n")
         return
-    out = _out()
+    out = console()
     audit = result.audit
     rulers = ", ".join(audit.scores.rulers)
     people = f"{len(audit.cases)} cases, {audit.cases['patient'].nunique()} patients"
@@ -124,19 +119,11 @@ def _print_families(out: Console, result: Result) -> None:
         out.print(escape(f"{row['model']} against {row['ruler']}, family '{row['family']}': {tests}{which}"))
 
 
-def _table(title: str, names: Sequence[str], folding: Sequence[str] = ()) -> Table:
-    """Return an empty table; only the named columns may break their lines."""
-    shown = Table(title=escape(title), title_justify="left", title_style="bold", box=SIMPLE_HEAD, padding=(0, 1, 0, 0))
-    for name in names:
-        shown.add_column(escape(name), overflow="fold", no_wrap=name not in folding)
-    return shown
-
-
 def _rulers_table(comparison: RulerComparison, model: str, scores: Scores, *, whole: bool) -> Table:
     """Return level and spread under both rulers: of the whole of the scores, or of the headline metric."""
     trusted, other = comparison.trusted, comparison.other
     names = ("score", trusted, other, "inflation [95 %]", "SD ratio", "Walsh ratio [95 %]", "noise")
-    shown = _table(f"{other} beside {trusted} (trusted)", names, ("score",))
+    shown = new_table(f"{other} beside {trusted} (trusted)", names, ("score",))
     overall = lookup(comparison.table, grouping="", model=model)
     if not whole:
         overall = overall[overall["metric"] == headline(scores)[0]]
@@ -185,7 +172,7 @@ def _gaps_table(result: Result, model: str) -> Table:
     audit = result.audit
     metric, label = headline(audit.scores)
     names = ("grouping", "ruler", "worst median", "best median", "gap [95 %]", "chance", "DIR [95 %]", "effect", "q")
-    shown = _table(f"Gaps of {model}: {metric} {label}", names, ("grouping", "ruler", "worst median", "best median"))
+    shown = new_table(f"Gaps of {model}: {metric} {label}", names, ("grouping", "ruler", "worst median", "best median"))
     for grouping in audit.plan.groupings:
         for ruler in audit.scores.rulers:
             key = {"model": model, "ruler": ruler, "label": label, "metric": metric, "grouping": grouping.name}
@@ -250,7 +237,7 @@ def show_models(found: ModelComparison, run: Path, *, as_json: bool = False) -> 
     if as_json:
         sys.stdout.write(found.table.to_json(orient="records", double_precision=15) + "\n")
         return
-    out = _out()
+    out = console()
     out.print(escape(str(found)), soft_wrap=True)
     out.print(f"table:  {escape(str(run / 'models.csv'))}")
 
@@ -262,7 +249,7 @@ def show_explanation(name: str | None, *, as_json: bool = False) -> None:
         told = [{**asdict(item), "citations": item.citations()} for item in chosen]
         sys.stdout.write(json.dumps(told[0] if name else told, ensure_ascii=False) + "\n")
         return
-    out = _out()
+    out = console()
     if not name:
         width = max(len(item.name) for item in chosen)
         for item in chosen:
@@ -286,7 +273,7 @@ def show_scores(scores: Scores, cohort: Cohort, run: Path, *, as_json: bool = Fa
         told = {"run": str(run), "scores": len(scores.table), "findings": [asdict(f) for f in scores.findings]}
         sys.stdout.write(json.dumps(told) + "\n")
         return
-    out = _out()
+    out = console()
     for line in str(scores).splitlines():
         out.print(escape(line))
     _notes(out, [*cohort.findings, *scores.findings])
@@ -298,7 +285,7 @@ def show_findings(findings: Sequence[Finding], *, summary: str = "", as_json: bo
     if as_json:
         sys.stdout.write(json.dumps([asdict(finding) for finding in findings], ensure_ascii=False) + "\n")
         return
-    out = _out()
+    out = console()
     if summary:
         out.print(escape(summary))
     for finding in findings:

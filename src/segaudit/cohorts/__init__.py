@@ -9,3 +9,5 @@ from segaudit.cohorts.masks import discover_masks as discover_masks
 from segaudit.cohorts.masks import read_labels as read_labels
 from segaudit.cohorts.reading import make_cohort as make_cohort
 from segaudit.cohorts.reading import read_cohort as read_cohort
+from segaudit.cohorts.reading import with_mask_sets as with_mask_sets
+from segaudit.cohorts.writing import write_cohort as write_cohort

@@ -48,6 +48,11 @@ class MaskSet:
     labels: Labels | None = None
     ignore: int | None = None
 
+    def kinds(self) -> str:
+        """Return the kinds of the masks, the most frequent first, with their numbers where there are several."""
+        counts = Counter(self.masks.get("kind", pd.Series(dtype="str"))).most_common()
+        return ", ".join(f"{kind} {n}" for kind, n in counts) if len(counts) > 1 else self.kind
+
 
 @dataclass(frozen=True)
 class Cohort:
@@ -126,8 +131,8 @@ class Cohort:
             "labels": [f"{name} {'+'.join(map(str, values))}" for name, values in self.labels.items()],
             "attributes": [self._attribute_line(attribute) for attribute in self.attributes.values()],
             "mask sets": [
-                f"{name} ({mask_set.kind}) {self.cases['case'].isin(mask_set.masks['case']).sum()} of {n_cases} cases"
-                for name, mask_set in self.mask_sets.items()
+                f"{name} ({one.kinds()}) {self.cases['case'].isin(one.masks['case']).sum()} of {n_cases} cases"
+                for name, one in self.mask_sets.items()
             ],
             "excluded": [f"{rule} {count}" for rule, count in Counter(self.excluded["rule"]).items()],
             "findings": [

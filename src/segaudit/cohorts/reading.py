@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
@@ -14,6 +13,7 @@ import pandas as pd
 
 from segaudit.attributes import MISSING_CODES, Declaration, listing
 from segaudit.cohorts.base import Cohort, Labels, MaskSet
+from segaudit.cohorts.listed import read_listed
 from segaudit.cohorts.masks import check_labels, discover_masks, read_labels
 from segaudit.config import read_toml
 from segaudit.config.cohort import CohortFile, LabelTable, MaskSetEntry
@@ -39,6 +39,7 @@ def make_cohort(
     labels: Labels | None = None,
     exclude: Sequence[Exclusion] = (),
     findings: Sequence[Finding] = (),
+    rows_are_cases: bool = False,
 ) -> Cohort:
     """Return a cohort; every row, file and exclusion is in its cases or counted with a reason.
 
@@ -59,6 +60,9 @@ def make_cohort(
     exclude : sequence of (case, rule, reason)
     findings : sequence of Finding
         What was found while the parts were read.
+    rows_are_cases : bool
+        The rows of the table are the cases that stay, with or without a mask. An exclusion may then name a case without
+        a row: it is left out already.
 
     Raises
     ------
@@ -66,14 +70,15 @@ def make_cohort(
         COHORT_EMPTY, CASES_NEEDED, and what `join_participants` raises.
     """
     sets = list(mask_sets)
-    files = {case for mask_set in sets for case in mask_set.masks["case"]}
+    files = {case for mask_set in sets for case in mask_set.masks["case"]} if not rows_are_cases else set()
     by_case = participants is not None and case_to_patient is None and patients is None
     rows = {stem(key) for key in participants.keys} if participants is not None and by_case else set()
-    if not sets and not by_case:
+    if not (sets and not rows_are_cases) and not by_case:
         fix = "name a mask set, or a table whose key names the case."
         raise AuditError(Finding("CASES_NEEDED", "nothing names the cases.", f"cohort '{name}'", fix))
-    known = {stem(case): case for case in (files or rows)}
-    out, notes = _exclusions(exclude, known.keys() | rows, name)
+    written = participants.keys if participants is not None and rows_are_cases else files or rows
+    known = {stem(case): case for case in written}
+    out, notes = _exclusions(exclude, known.keys() | rows, name, rows_are_cases=rows_are_cases)
     excluded_cases = {stem(case) for case, *_ in out}
     kept = sorted(case for key, case in known.items() if key not in excluded_cases)
     if sets:
@@ -90,25 +95,44 @@ def make_cohort(
         cases, patient_notes = _without_table(kept, patients, case_to_patient, name)
         missing, attributes = pd.DataFrame(columns=["case", "attribute", "raw", "reason"]), {}
         notes = [*notes, *patient_notes]
-    return Cohort(
-        name,
-        cases,
-        labels or {},
-        {mask_set.name: _only(mask_set, set(kept)) for mask_set in sets},
-        attributes,
-        EXCLUDED.frame(pd.DataFrame(out, columns=EXCLUDED.names())),
-        missing,
-        (*findings, *notes),
-    )
+    excluded = EXCLUDED.frame(pd.DataFrame(out, columns=EXCLUDED.names()))
+    cohort = Cohort(name, cases, labels or {}, {}, attributes, excluded, missing, (*findings, *notes))
+    return with_mask_sets(cohort, sets)
 
 
-def _exclusions(exclude: Sequence[Exclusion], known: Iterable[str], name: str) -> tuple[list[Exclusion], list[Finding]]:
-    """Return the exclusions that name a case, each (case, rule) once, and a warning for those that do not."""
+def with_mask_sets(cohort: Cohort, mask_sets: Iterable[MaskSet]) -> Cohort:
+    """Return the cohort with these mask sets for its cases; masks of no case are counted in a finding."""
+    inside, sets, notes = {stem(case): case for case in cohort.cases["case"]}, {}, []
+    known = inside.keys() | set(cohort.excluded["case"].map(stem))
+    for mask_set in mask_sets:
+        stems = mask_set.masks["case"].map(stem)
+        stray = sorted(set(stems) - known)
+        if stray:
+            fact = f"{len(stray)} masks belong to no case ({listing(stray)})."
+            fix = "add the cases, or remove the files."
+            notes.append(Finding("MASK_WITHOUT_CASE", fact, f"mask set '{mask_set.name}'", fix, "warning"))
+        masks = mask_set.masks.assign(case=stems.map(inside))[stems.isin(inside.keys())]
+        sets[mask_set.name] = replace(mask_set, masks=masks.astype({"case": "str"}).reset_index(drop=True))
+    return replace(cohort, mask_sets={**cohort.mask_sets, **sets}, findings=(*cohort.findings, *notes))
+
+
+def _exclusions(
+    exclude: Sequence[Exclusion], known: Iterable[str], name: str, *, rows_are_cases: bool
+) -> tuple[list[Exclusion], list[Finding]]:
+    """Return the exclusions that name a case, each (case, rule) once, and a warning for those that do not.
+
+    Where the rows are the cases, an exclusion that names none of them stands: its case is left out already.
+    """
     names = set(known)
-    found = {(stem(case), rule): reason for case, rule, reason in exclude if stem(case) in names}
     unknown = sorted({case for case, *_ in exclude if stem(case) not in names})
+    beyond = {case: case for case in unknown if rows_are_cases}
+    found = {
+        (beyond.get(case, stem(case)), rule): reason
+        for case, rule, reason in exclude
+        if stem(case) in names or case in beyond
+    }
     rows = [(case, rule, reason) for (case, rule), reason in sorted(found.items())]
-    if not unknown:
+    if not unknown or rows_are_cases:
         return rows, []
     fact = f"{len(unknown)} exclusions name no case ({listing(unknown)})."
     fix = did_you_mean(unknown[0], names)
@@ -128,16 +152,11 @@ def _without_table(
     return table, [Finding("PATIENT_IS_CASE", fact, f"cohort '{name}'", fix, "warning")]
 
 
-def _only(mask_set: MaskSet, cases: set[str]) -> MaskSet:
-    masks = mask_set.masks[mask_set.masks["case"].isin(cases)].reset_index(drop=True)
-    return replace(mask_set, masks=masks)
-
-
 def read_cohort(path: str | PathLike[str]) -> Cohort:
     """Return the cohort that a cohort.toml describes; paths in it are relative to it.
 
-    A path that the file names may lead anywhere. What lies in a folder that it names may not: a link in a mask folder
-    that leads out of that folder and of the folder of cohort.toml is refused.
+    A path that the file or one of its tables names may lead anywhere. What lies in a folder that it names may not: a
+    link in a mask folder that leads out of that folder and of the folder of cohort.toml is refused.
 
     Raises
     ------
@@ -158,9 +177,7 @@ def read_cohort(path: str | PathLike[str]) -> Cohort:
     ]
     if file.excluded is not None:
         exclude += _attempt(faults, partial(_excluded, _at(home, file.excluded))) or []
-    images = None
-    if file.images is not None:
-        images = _attempt(faults, partial(discover_masks, _at(home, file.images), within=home))
+    images = _attempt(faults, partial(_images, file, home)) or {}
     raise_errors(faults)
     cohort = make_cohort(
         file.name or path.resolve().parent.name or "cohort",
@@ -169,16 +186,18 @@ def read_cohort(path: str | PathLike[str]) -> Cohort:
         case_to_patient=file.participants.case_to_patient if file.participants else None,
         labels=labels,
         exclude=exclude,
+        rows_are_cases=file.cases_from == "participants",
     )
-    found = {} if images is None else dict(zip(images["case"].map(_without_channel), images["path"], strict=True))
     read = _files(file, path)
-    return replace(cohort, models=tuple(file.models), rulers=tuple(file.rulers), images=found, files=read)
+    return replace(cohort, models=tuple(file.models), rulers=tuple(file.rulers), images=images, files=read)
 
 
 def _files(file: CohortFile, path: Path) -> tuple[Path, ...]:
     """Return cohort.toml and the tables and documents that it names."""
     written = [file.labels_from, file.excluded]
-    written += [entry.trained_on for entry in file.mask_sets if isinstance(entry.trained_on, str)]
+    written += [file.images] if file.images is not None and _is_table(_at(path.parent, file.images)) else []
+    for one in file.mask_sets:
+        written += [one.files, one.trained_on if isinstance(one.trained_on, str) else None]
     entry = file.participants
     if entry is not None and entry.file is not None:
         beside = str(Path(entry.file).with_suffix(".json"))
@@ -187,9 +206,20 @@ def _files(file: CohortFile, path: Path) -> tuple[Path, ...]:
     return (path, *(_at(path.parent, name) for name in written if name is not None))
 
 
-def _without_channel(case: str) -> str:
-    """Return the case of an image, without nnU-Net's channel suffix."""
-    return re.sub(r"_\d{4}$", "", case)
+def _images(file: CohortFile, home: Path) -> dict[str, str]:
+    """Return the image of each case, from a table, or from a folder (then without nnU-Net's channel suffix)."""
+    if file.images is None:
+        return {}
+    place = _at(home, file.images)
+    if _is_table(place):
+        found = read_listed(place)
+        return dict(zip(found["case"], found["path"], strict=True))
+    found = discover_masks(place, within=home)
+    return dict(zip(found["case"].str.replace(r"_\d{4}$", "", regex=True), found["path"], strict=True))
+
+
+def _is_table(path: Path) -> bool:
+    return path.suffix.lower() in {".csv", ".tsv"} and not path.is_dir()
 
 
 def _attempt(faults: list[Finding], step: Callable[[], T]) -> T | None:
@@ -223,7 +253,13 @@ def _participants(file: CohortFile, home: Path) -> Participants | None:
     declared = None
     if file.attributes is not None:
         declared = {
-            name: Declaration(one.column, one.kind, one.of, one.values, tuple(one.missing))
+            name: Declaration(
+                one.column,
+                one.kind,
+                one.of,
+                one.values,
+                tuple(one.missing) if isinstance(one.missing, list) else one.missing,
+            )
             for name, one in file.attributes.items()
         }
     codes = file.missing.__pydantic_extra__
@@ -243,7 +279,7 @@ def _participants(file: CohortFile, home: Path) -> Participants | None:
 
 def _mask_set(entry: MaskSetEntry, home: Path, labels: Labels, ignore: int | None) -> MaskSet:
     faults: list[Finding] = []
-    masks = _attempt(faults, lambda: discover_masks(_at(home, entry.folder), entry.pattern, within=home))
+    masks = _attempt(faults, partial(_masks, entry, home))
     trained_on = entry.trained_on
     if isinstance(trained_on, str):
         trained_on = _attempt(faults, partial(_listed_patients, _at(home, trained_on)))
@@ -251,9 +287,15 @@ def _mask_set(entry: MaskSetEntry, home: Path, labels: Labels, ignore: int | Non
     value = entry.ignore if entry.ignore is not None else ignore
     faults += check_labels(labels, coding, value, f"mask set '{entry.name}'")
     raise_errors(faults)
-    table = (masks if masks is not None else pd.DataFrame(columns=["case", "path"])).assign(kind=entry.kind)
+    table = masks if masks is not None else pd.DataFrame(columns=["case", "path", "kind"])
     patients = frozenset(trained_on) if trained_on is not None else None
     return MaskSet(entry.name, table, entry.kind, entry.made_by, patients, coding, value)
+
+
+def _masks(entry: MaskSetEntry, home: Path) -> pd.DataFrame:
+    if entry.files is not None:
+        return read_listed(_at(home, entry.files), entry.kind)
+    return discover_masks(_at(home, entry.folder or ""), entry.pattern, within=home).assign(kind=entry.kind)
 
 
 def _listed_patients(path: Path) -> list[str]:

@@ -43,7 +43,7 @@ class AttributeEntry(Strict):
     of: Literal["patient", "case"] | None = None
     kind: Literal["level", "number", "age"] | None = None
     values: dict[StrictStr, Text] = {}
-    missing: list[StrictStr] = []
+    missing: list[StrictStr] | dict[StrictStr, Text] = []
 
 
 class MissingEntry(BaseModel):
@@ -56,16 +56,25 @@ class MissingEntry(BaseModel):
 
 
 class MaskSetEntry(Strict):
-    """Outlines of one maker: a folder of files, one a case."""
+    """Outlines of one maker: a folder of files, one a case, or a table that lists the files."""
 
     name: Text
-    folder: Text
+    folder: Text | None = None
     pattern: Text | None = None
+    files: Text | None = None
     kind: MaskKind = "unknown"
     made_by: StrictStr = ""
     trained_on: list[Text] | Text | None = None
     labels: LabelTable | None = None
     ignore: StrictInt | None = None
+
+    @model_validator(mode="after")
+    def _lies_in_one_place(self) -> MaskSetEntry:
+        if (self.folder is None) == (self.files is None):
+            raise ValueError("give folder or files" + (", not both" if self.files is not None else ""))
+        if self.files is not None and self.pattern is not None:
+            raise ValueError("a pattern needs a folder")
+        return self
 
 
 class ExcludeEntry(Strict):
@@ -87,6 +96,7 @@ class CohortFile(Strict):
     """The whole of cohort.toml."""
 
     name: Text | None = None
+    cases_from: Literal["masks", "participants"] = "masks"
     participants: ParticipantsEntry | None = None
     attributes: dict[Text, AttributeEntry] | None = None
     missing: MissingEntry = MissingEntry()
@@ -130,4 +140,9 @@ class CohortFile(Strict):
             raise ValueError("attributes need a participants file")
         if not self.mask_sets and (self.participants is None or self.participants.file is None):
             raise ValueError("name a participants file or a mask set")
+        if self.cases_from == "participants":
+            if self.participants is None or self.participants.file is None:
+                raise ValueError("cases_from participants needs a participants file")
+            if self.participants.case_to_patient is not None:
+                raise ValueError("with case_to_patient the rows name patients: they cannot name the cases, too")
         return self

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import zlib
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Protocol
 
@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 
 from segaudit.attributes import listing
 from segaudit.errors import AuditError, Finding, did_you_mean, raise_errors
-from segaudit.groupings import Grouping, assign, resolve
+from segaudit.groupings import Grouping, assign, crossing, resolve
 from segaudit.metrics import METRICS, Metric
 
 Floats = NDArray[np.float64]
@@ -22,6 +22,8 @@ KEY = ["model", "ruler", "label", "metric"]
 VOLUME, PROVENANCE = "volume", "provenance"
 MACRO = "macro"
 VOLUME_METRIC = "volume_reference_mm3"
+_MANY_VALUES = 20
+"""A number with more values than this makes no groups."""
 _INFINITE = ("prediction_empty", "reference_empty")
 _ABSENT = ("reference_missing", "not_scored")
 
@@ -159,8 +161,15 @@ class Ground:
 
 
 def attribute(cases: pd.DataFrame, name: str) -> Covariate:
-    """Return an attribute of the cases; a top-coded age is missing, since only a lower bound is known."""
+    """Return an attribute of the cases; a top-coded age is missing, since only a lower bound is known.
+
+    A text of many values that are all numbers is a number: as levels it would leave nothing to compare.
+    """
     column = cases[name]
+    if not pd.api.types.is_numeric_dtype(column):
+        numeric = pd.to_numeric(column, errors="coerce")
+        if (numeric.notna() == column.notna()).all() and numeric.nunique() > _MANY_VALUES:
+            column = numeric
     if pd.api.types.is_numeric_dtype(column) and not pd.api.types.is_bool_dtype(column):
         top = cases.get(f"{name}_top_coded", pd.Series(data=False, index=cases.index)).fillna(value=False).astype(bool)
         numbers: Floats = np.asarray(column.astype("float64").mask(top), dtype=np.float64)
@@ -181,7 +190,7 @@ def lay(
     Raises
     ------
     AuditError
-        CASE_DOUBLED, SCORES_NO_MATCH and the codes of `segaudit.groupings.resolve`.
+        CASE_DOUBLED, SCORES_NO_MATCH, GROUPING_NEEDS_CUTS and the codes of `segaudit.groupings.resolve`.
     """
     cases = cases.sort_values("case", ignore_index=True)
     doubled = cases["case"][cases["case"].duplicated()]
@@ -192,18 +201,58 @@ def lay(
         shown = listing(scores["case"].unique(), 1) or "there is none"
         fact = f"no scored case ({shown}) is a case of the cohort ({listing(cases['case'], 1)})."
         raise AuditError(Finding("SCORES_NO_MATCH", fact, "scores, cases", "check the column of the cases."))
-    faults: list[Finding] = []
-    resolved = []
-    for grouping in groupings:
-        try:
-            resolved.append(resolve(grouping, cases))
-        except AuditError as error:
-            faults += error.findings
-    raise_errors(faults)
+    resolved = _resolved(groupings, cases)
     groups = {grouping.name: assign(grouping, cases)[0].to_numpy(dtype=object) for grouping in resolved}
     patients = pd.factorize(cases["patient"])[0].astype(np.intp)
     volumes = {} if scores is None else _volumes(scores, cases)
     return Ground(cases, tuple(resolved), groups, patients, kinds or {}, volumes)
+
+
+def _resolved(groupings: Sequence[Grouping], cases: pd.DataFrame) -> list[Grouping]:
+    """Return the groupings with their levels: declared ones as they are, else the group with most patients first."""
+    faults: list[Finding] = []
+    found = []
+    for grouping in groupings:
+        try:
+            one = resolve(grouping, cases)
+        except AuditError as error:
+            faults += error.findings
+            continue
+        faults += [_cuts_needed(grouping, part, cases) for part in open_parts(grouping) if _is_scale(part, cases)]
+        found.append(_led(grouping, one, cases))
+    raise_errors(faults)
+    return found
+
+
+def open_parts(grouping: Grouping) -> list[Grouping]:
+    """Return the parts of a grouping that name no levels: theirs are those that occur."""
+    return [part for part in grouping.parts or (grouping,) if not part.levels]
+
+
+def _is_scale(part: Grouping, cases: pd.DataFrame) -> bool:
+    column = cases[part.attribute]
+    return pd.api.types.is_float_dtype(column) and column.nunique() > _MANY_VALUES
+
+
+def _cuts_needed(grouping: Grouping, part: Grouping, cases: pd.DataFrame) -> Finding:
+    n = cases[part.attribute].nunique()
+    fact = f"'{part.attribute}' is a number with {n} values, and no cuts are given."
+    fix = f"write its cuts, such as {part.attribute}:40,60."
+    return Finding("GROUPING_NEEDS_CUTS", fact, f"grouping '{grouping.name}'", fix)
+
+
+def _led(asked: Grouping, resolved: Grouping, cases: pd.DataFrame) -> Grouping:
+    """Return a grouping whose first level, the reference group, is the one with most patients, where none is declared.
+
+    Who is set against whom must not hang on the alphabet, nor on a score.
+    """
+    if asked.parts:
+        pairs = zip(asked.parts, resolved.parts, strict=True)
+        return replace(crossing(*(_led(part, one, cases) for part, one in pairs)), name=asked.name)
+    if asked.levels:
+        return resolved
+    held = cases["patient"].groupby(assign(resolved, cases)[0]).nunique()
+    return replace(resolved, levels=tuple(sorted(resolved.levels, key=lambda level: (-int(held.get(level, 0)), level))))
 
 
 def _volumes(table: pd.DataFrame, cases: pd.DataFrame) -> dict[tuple[str, str], Floats]:
@@ -235,8 +284,10 @@ def check_covariates(names: Sequence[str], ground: Ground) -> None:
     faults = []
     for name in dict.fromkeys(names):
         if name not in known:
+            near = did_you_mean(name, known)
             fact = f"there is no covariate '{name}'" + (": the scores hold no volume." if name == VOLUME else ".")
-            faults.append(Finding("UNKNOWN_ATTRIBUTE", fact, "adjust", did_you_mean(name, known)))
+            fix = near if name in offered else f"{near} A table of others is named with --participants."
+            faults.append(Finding("UNKNOWN_ATTRIBUTE", fact, "adjust", fix))
         if list(names).count(name) > 1:
             faults.append(Finding("COVARIATE_TWICE", f"'{name}' is named twice.", "adjust", "name it once."))
     raise_errors(faults)

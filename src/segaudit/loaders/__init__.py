@@ -2,6 +2,7 @@
 
 from segaudit.loaders.base import LOADERS as LOADERS
 from segaudit.loaders.base import Loader as Loader
+from segaudit.loaders.base import load_delivery as load_delivery
 from segaudit.loaders.bids import load_bids as load_bids
 from segaudit.loaders.bids import read_label_sidecars as read_label_sidecars
 from segaudit.loaders.cspineseg import load_cspineseg as load_cspineseg

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from inspect import signature
 from pathlib import Path
 
 import pandas as pd
 
-from segaudit.attributes import Declaration, listing
-from segaudit.cohorts import Cohort, Labels, MaskSet, make_cohort
-from segaudit.errors import AuditError, Finding
+from segaudit.attributes import Declaration
+from segaudit.cohorts import Cohort, Labels, MaskSet, make_cohort, with_mask_sets
+from segaudit.errors import AuditError, Finding, did_you_mean, raise_errors
 from segaudit.participants import participants_from
 from segaudit.registry import Registry
 from segaudit.sheets import Sheet
@@ -38,6 +39,45 @@ class Loader:
 LOADERS: Registry[Loader] = Registry("loader")
 
 
+def load_delivery(name: str, place: Path, **options: object) -> Cohort:
+    """Return the cohort of a delivery by the name of its loader; an option that is None is not given.
+
+    A mask set without any mask is left out with a warning, since cohort.toml has no word for it.
+
+    Raises
+    ------
+    AuditError
+        UNKNOWN_LOADER; OPTION_UNKNOWN for each option that the loader does not know, OPTION_NEEDED for each that it
+        lacks; and what the loader raises.
+    """
+    load, given = LOADERS[name].load, {option: value for option, value in options.items() if value is not None}
+    _, *known = signature(load).parameters.values()
+    names = [option.name for option in known]
+    where = f"loader '{name}'"
+    faults = [
+        Finding(
+            "OPTION_UNKNOWN", f"the loader '{name}' knows no option '{option}'.", where, did_you_mean(option, names)
+        )
+        for option in sorted(given.keys() - set(names))
+    ]
+    faults += [
+        Finding("OPTION_NEEDED", f"the loader '{name}' needs the option '{option.name}'.", where, "give it.")
+        for option in known
+        if option.default is option.empty and option.name not in given
+    ]
+    raise_errors(faults)
+    cohort = load(place, **given)
+    empty = [one for one, mask_set in cohort.mask_sets.items() if mask_set.masks.empty]
+    notes = [
+        Finding(
+            "MASKS_NONE", "no case has a mask; it is left out.", f"mask set '{one}'", "check the folder.", "warning"
+        )
+        for one in empty
+    ]
+    kept = {one: mask_set for one, mask_set in cohort.mask_sets.items() if one not in empty}
+    return replace(cohort, mask_sets=kept, findings=(*cohort.findings, *notes))
+
+
 def cohort_from(
     name: str,
     cases: pd.DataFrame,
@@ -63,21 +103,6 @@ def cohort_from(
     participants = participants_from(Sheet(table, source, lines), key="case", patient="patient", attributes=declared)
     cohort = make_cohort(name, (), participants, labels=labels, findings=findings)
     return with_mask_sets(replace(cohort, excluded=excluded_table(exclude)), mask_sets)
-
-
-def with_mask_sets(cohort: Cohort, mask_sets: Iterable[MaskSet]) -> Cohort:
-    """Return the cohort with these mask sets for its cases; masks of no case are counted in a finding."""
-    inside, sets, notes = set(cohort.cases["case"]), {}, []
-    known = inside | set(cohort.excluded["case"])
-    for mask_set in mask_sets:
-        stray = sorted(set(mask_set.masks["case"]) - known)
-        if stray:
-            fact = f"{len(stray)} masks belong to no case ({listing(stray)})."
-            fix = "add the cases, or remove the files."
-            notes.append(Finding("MASK_WITHOUT_CASE", fact, f"mask set '{mask_set.name}'", fix, "warning"))
-        masks = mask_set.masks[mask_set.masks["case"].isin(inside)].reset_index(drop=True)
-        sets[mask_set.name] = replace(mask_set, masks=masks)
-    return replace(cohort, mask_sets={**cohort.mask_sets, **sets}, findings=(*cohort.findings, *notes))
 
 
 def excluded_table(rows: Iterable[Exclusion]) -> pd.DataFrame:

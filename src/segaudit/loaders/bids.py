@@ -220,7 +220,9 @@ def load_bids(folder: str | PathLike[str], *, participants: str | PathLike[str] 
     findings += _unnamed(sets, home)
     if not sets:
         fact = "there is no file such as sub-01_T2w_label-SC_seg.nii.gz."
-        raise AuditError(Finding("MASKS_NONE", fact, str(home), "check the folder."))
+        alone = next(home.rglob("sub-*_label-*.json"), None)
+        fix = "read sidecars without masks by read_label_sidecars." if alone else "check the folder."
+        raise AuditError(Finding("MASKS_NONE", fact, str(home), fix))
     table = Path(participants) if participants is not None else _participants_beside(home)
     people = read_participants(table, key="participant_id") if table is not None else None
     return make_cohort(home.name, sets, people, patients=patients, labels=labels, findings=findings)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from os import PathLike
 from pathlib import Path
 from typing import Any
@@ -120,7 +120,7 @@ def load_cspineseg(
     for case, geometry in zip(cases, _headers([images.get(c) or masks[c] for c in cases]), strict=True):
         row = {"case": case, "patient": chains[case].patient, **_attributes(chains[case], located), **geometry}
         rows.append(row if experts is None else {**row, "provenance": "gold" if case in experts else "silver"})
-    return cohort_from(
+    cohort = cohort_from(
         "cspineseg",
         pd.DataFrame(rows),
         home / "structured",
@@ -130,6 +130,7 @@ def load_cspineseg(
         exclude=_localizers(rows, most_slices),
         findings=findings,
     )
+    return replace(cohort, images={case: str(images[case]) for case in cohort.cases["case"] if case in images})
 
 
 def _tables(folder: Path, findings: list[Finding]) -> dict[str, Sheet]:

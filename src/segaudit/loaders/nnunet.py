@@ -13,9 +13,9 @@ from typing import Any
 import pandas as pd
 
 from segaudit.attributes import Attribute, listing
-from segaudit.cohorts import Cohort, Kind, MaskSet, discover_masks, make_cohort, read_labels
+from segaudit.cohorts import Cohort, Kind, MaskSet, discover_masks, make_cohort, read_labels, with_mask_sets
 from segaudit.errors import AuditError, Finding, Level, raise_errors
-from segaudit.loaders.base import LOADERS, Exclusion, Loader, excluded_table, existing_folder, with_mask_sets
+from segaudit.loaders.base import LOADERS, Exclusion, Loader, excluded_table, existing_folder
 from segaudit.participants import read_json
 
 REFERENCE = "reference"

@@ -10,9 +10,9 @@ from pathlib import Path
 import pandas as pd
 
 from segaudit.attributes import MISSING_CODES, fold, listing
-from segaudit.cohorts import Cohort, Kind, Labels, MaskSet, make_cohort
+from segaudit.cohorts import Cohort, Kind, Labels, MaskSet, make_cohort, with_mask_sets
 from segaudit.errors import Finding, did_you_mean, raise_errors
-from segaudit.loaders.base import LOADERS, Loader, with_mask_sets
+from segaudit.loaders.base import LOADERS, Loader
 from segaudit.participants import Participants, read_participants, stem
 
 
@@ -60,24 +60,29 @@ def load_table(
     columns = dict(masks) if isinstance(masks, Mapping) else {name: name for name in masks}
     participants = read_participants(path, key=key, patient=patient)
     source, home = participants.sheet.path, Path(root) if root is not None else Path(path).parent
-    known = list(participants.sheet.table.columns)
-    faults = [
-        Finding("UNKNOWN_COLUMN", f"there is no column '{column}' for mask set '{name}'.", str(source), fix)
-        for name, column in columns.items()
-        if column not in known and (fix := did_you_mean(column, known))
-    ]
-    faults += [
-        Finding("UNKNOWN_MASK_SET", f"a kind is given for '{name}'.", "kinds", did_you_mean(name, columns))
-        for name in kinds or {}
-        if name not in columns
-    ]
+    faults = _request_faults(columns, kinds or {}, participants)
     raise_errors(faults)
-    sets = [_mask_set(participants, name, column, (kinds or {}).get(name, "unknown"), home, faults)
-            for name, column in columns.items()]  # fmt: skip
+    sets = []
+    for name, column in columns.items():
+        sets.append(_mask_set(participants, name, column, (kinds or {}).get(name, "unknown"), home, faults))
     raise_errors(faults)
     own = {name: one for name, one in participants.attributes.items() if one.column not in columns.values()}
     cohort = make_cohort(source.stem, (), replace(participants, attributes=own), labels=labels)
     return with_mask_sets(cohort, sets)
+
+
+def _request_faults(columns: Mapping[str, str], kinds: Mapping[str, Kind], participants: Participants) -> list[Finding]:
+    known, where = list(participants.sheet.table.columns), str(participants.sheet.path)
+    faults = []
+    for name, column in columns.items():
+        if column not in known:
+            fact = f"there is no column '{column}' for mask set '{name}'."
+            faults.append(Finding("UNKNOWN_COLUMN", fact, where, did_you_mean(column, known)))
+    for name in kinds:
+        if name not in columns:
+            fact = f"a kind is given for '{name}'."
+            faults.append(Finding("UNKNOWN_MASK_SET", fact, "kinds", did_you_mean(name, columns)))
+    return faults
 
 
 def _mask_set(

@@ -31,6 +31,10 @@ from segaudit.errors import AuditError, Finding, did_you_mean
 from segaudit.participants.dictionaries import ColumnNotes
 from segaudit.sheets import Sheet
 
+TOP_CODED_COLUMN = "_top_coded"
+"""Ends the name of the column that says which ages are lower bounds, as tables of cases have it."""
+_TRUE = ("true", "yes", "1")
+
 
 @dataclass(frozen=True)
 class AttributeValues:
@@ -119,7 +123,8 @@ class Participants:
         about = self.dictionary.get(attribute.column, ColumnNotes())
         is_sex = "sex" in {canonical(attribute.name), canonical(attribute.column)}
         base = dict(self.missing) | (dict(SEX_MISSING) if is_sex and not about.levels.keys() & {"U", "u"} else {})
-        own = Declaration(values=declared.values, missing=declared.missing + about.missing)
+        given = declared.missing if isinstance(declared.missing, Mapping) else dict.fromkeys(declared.missing, "")
+        own = Declaration(values=declared.values, missing={**dict.fromkeys(about.missing, ""), **given})
         codes = codes_for(base, attribute.kind, own)
         where = f"{self.sheet.path}, column '{attribute.column}'"
         if attribute.kind == "level":
@@ -133,7 +138,10 @@ class Participants:
             values, top, reasons = numbers.values, (False,) * len(raw), numbers.reasons
         else:
             ages = parse_ages(raw, codes, unit=about.unit or "years")
-            values, top = ages.years, tuple(map(bool, ages.top_coded))
+            stated = self.sheet.table.get(f"{attribute.column}{TOP_CODED_COLUMN}", [""] * len(raw))
+            bounds = zip(ages.top_coded, stated, ages.years, strict=True)
+            top = tuple(bool(coded) or (fold(said) in _TRUE and not np.isnan(age)) for coded, said, age in bounds)
+            values = ages.years
             reasons = tuple(TOP_CODED if coded else reason for coded, reason in zip(top, ages.reasons, strict=True))
         notes += _unusable(raw, reasons, attribute, where)
         kept = tuple(None if np.isnan(value) else float(value) for value in values)

@@ -9,9 +9,19 @@ from dataclasses import replace
 from os import PathLike
 from pathlib import Path
 
-from segaudit.attributes import ALIASES, MISSING_CODES, Attribute, Declaration, codes_for, fold, letters, listing
+from segaudit.attributes import (
+    ALIASES,
+    MISSING_CODES,
+    Attribute,
+    Declaration,
+    canonical,
+    codes_for,
+    fold,
+    letters,
+    listing,
+)
 from segaudit.errors import AuditError, Finding, did_you_mean, raise_errors
-from segaudit.participants.base import Participants, located
+from segaudit.participants.base import TOP_CODED_COLUMN, Participants, located
 from segaudit.participants.dictionaries import ColumnNotes, read_dictionary
 from segaudit.sheets import Sheet, read_sheet
 
@@ -117,7 +127,10 @@ def _is_patient_name(column: str) -> bool:
 def _unknown_column(column: str, sheet: Sheet, role: str) -> Finding:
     columns = list(sheet.table.columns)
     fact = f"there is no column '{column}' for the {role}."
-    return Finding("UNKNOWN_COLUMN", fact, str(sheet.path), did_you_mean(column, columns))
+    fix = did_you_mean(column, columns)
+    if len(columns) == 1:
+        fix += " Is it one column? Fields are separated by tab, semicolon, comma or bar."
+    return Finding("UNKNOWN_COLUMN", fact, str(sheet.path), fix)
 
 
 def _key_parts(
@@ -199,7 +212,7 @@ def _declared_attributes(
 ) -> dict[str, Attribute]:
     where, found = str(sheet.path), {}
     for name, declaration in declared.items():
-        if name in RESERVED or name.endswith("_top_coded"):
+        if name in RESERVED or name.endswith(TOP_CODED_COLUMN):
             fact = f"'{name}' cannot name an attribute: the cohort's table has a column of that name."
             faults.append(Finding("ATTRIBUTE_NAME", fact, where, f'name it otherwise, with column = "{name}".'))
             continue
@@ -227,13 +240,23 @@ def _every_attribute(sheet: Sheet, taken: set[str | None], notes: list[Finding])
         except AuditError as error:
             notes += [replace(f, level="note") for f in error.findings if f.code == "ATTRIBUTE_AMBIGUOUS"]
     for column in columns:
-        if column in RESERVED or column.endswith("_top_coded"):
+        if canonical(column.removesuffix(TOP_CODED_COLUMN)) == "age" and column.endswith(TOP_CODED_COLUMN):
+            continue  # it goes with its age
+        if column in RESERVED or column.endswith(TOP_CODED_COLUMN):
             fact = f"column '{column}' is left out: the cohort's table has a column of that name."
             notes.append(Finding("ATTRIBUTE_NAME", fact, where, "declare it as an attribute of another name.", "note"))
         elif column not in {attribute.column for attribute in found.values()}:
             # nothing is claimed of a column that nobody asked for: it may change from exam to exam
             found[column] = replace(located(column, Declaration(), columns, where)[0], of="case")
     return found
+
+
+def _finer_key(sheet: Sheet, key_columns: Sequence[str]) -> str:
+    """Return a key that tells the rows apart: one column, else the key with another, where there is one."""
+    columns = [column for column in sheet.table.columns if column not in key_columns]
+    templates = [*([column] for column in columns), *([*key_columns, column] for column in columns)]
+    fits = next((own for own in templates if not sheet.table.duplicated(own).any()), [*key_columns, "another_column"])
+    return fits[0] if len(fits) == 1 else "_".join(f"{{{column}}}" for column in fits)
 
 
 def _without_repeats(participants: Participants, key_columns: Sequence[str]) -> Participants:
@@ -244,7 +267,9 @@ def _without_repeats(participants: Participants, key_columns: Sequence[str]) -> 
     for position, key in enumerate(participants.keys):
         positions[key].append(position)
     differing = {key: at for key, at in positions.items() if len({rows[position] for position in at}) > 1}
-    fix = 'name more columns, such as key = "{' + key_columns[0] + '}_{session_id}", or remove rows.'
+    fix = ""
+    if differing:
+        fix = f'take a key that tells them apart, such as "{_finer_key(sheet, key_columns)}", or remove rows.'
     faults = [
         Finding(
             "KEY_DOUBLED",

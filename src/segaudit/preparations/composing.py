@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -121,15 +121,25 @@ def compose(
     alike = None
     if compared:
         own = [name for name in kept if name != compared]
+        if not own:
+            fact = f"no attribute but '{compared}' is tabulated: there is nothing to compare."
+            raise AuditError(Finding("ATTRIBUTES_NONE", fact, f"--compare {compared}", "name more with --attribute."))
         alike = splits.comparability(table, compared, own, unit=unit, seed=seed, yates=yates)
     used = {name for option in parts.values() for g in option for name in g.attributes} | set(kept)
     return Composition(made, alike, by_names, compared, tuple(_on(notes, cohort, used)))
 
 
 def _on(notes: Sequence[Finding], cohort: Cohort, used: set[str]) -> list[Finding]:
-    """Return the findings but for those on columns that are in no table."""
+    """Return the findings but for those on columns that are in no table; those on unexplained codes as one."""
     idle = tuple(f"column '{one.column}'" for name, one in cohort.attributes.items() if name not in used)
-    return [finding for finding in notes if not finding.where.endswith(idle)]
+    found = [finding for finding in notes if not finding.where.endswith(idle)]
+    codes = [finding for finding in found if finding.code == "LEVEL_CODES_UNEXPLAINED"]
+    if len(codes) < 2:
+        return found
+    columns = listing([finding.where.rpartition(", ")[2].removeprefix("column ") for finding in codes], 12)
+    fact = f"{len(codes)} columns hold few numbers, which no data dictionary explains; kept as levels ({columns})."
+    one = replace(codes[0], message=fact, where=codes[0].where.rpartition(", ")[0])
+    return [one, *(finding for finding in found if finding not in codes)]
 
 
 def _in_split(cases: pd.DataFrame, path: Path, notes: list[Finding]) -> pd.DataFrame:

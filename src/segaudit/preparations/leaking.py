@@ -23,9 +23,6 @@ from segaudit.splits.schemas import DUPLICATES, LEAKS
 from segaudit.volumes.digests import content_digest
 
 LEAKED = frozenset({"SPLIT_PATIENT_LEAK", "FOLD_PATIENT_LEAK", "FOLD_OVERLAP"})
-UNCHECKABLE = frozenset(
-    {"SPLIT_NULL", "SPLIT_CASE_UNKNOWN", "SPLIT_PATIENT_DIFFERS", "FOLD_CASE_UNKNOWN", "FOLD_PATIENT_UNKNOWN"}
-)
 _CHANNEL = re.compile(r"_\d{4}$")
 
 Sets = dict[str, frozenset[str]]
@@ -50,11 +47,11 @@ class Leaks:
 
     @property
     def exit_code(self) -> int:
-        """1 where a patient or an image is on two sides, 2 where that could not be checked for all cases, else 0."""
+        """1 where a patient or an image is on two sides, 2 where another error stands in what was read, else 0."""
         codes = {finding.code for finding in self.findings}
         if (self.table["n_shared"] > 0).any() or len(self.duplicates) or codes & LEAKED:
             return 1
-        return 2 if codes & UNCHECKABLE else 0
+        return 2 if any(finding.level == "error" for finding in self.findings) else 0
 
 
 @dataclass(frozen=True)

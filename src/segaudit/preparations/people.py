@@ -73,9 +73,17 @@ def read_cases(source: Source, declared: Mapping[str, Declaration], *, every: bo
 
 
 def _every_column(read: Participants, declared: Mapping[str, Declaration]) -> dict[str, Declaration]:
-    """Return every attribute of a table, those that hold many numbers and nothing else as numbers."""
+    """Return every attribute of a table, under the name that is asked for; what holds many numbers is a number."""
+    columns = dict(read.attributes)
+    for name in declared.keys() - columns.keys():
+        try:
+            asked = read.attribute(name).attribute
+        except AuditError:
+            continue  # the option that asks for it says so
+        columns = {own: one for own, one in columns.items() if own in declared or one.column != asked.column}
+        columns[name] = asked
     found = {}
-    for name, attribute in read.attributes.items():
+    for name, attribute in columns.items():
         kind = (declared[name].kind if name in declared else None) or attribute.kind
         if kind == "level" and _holds_numbers(read, name):
             kind = "number"

@@ -21,6 +21,7 @@ from segaudit.reports.verdicts import counted, listed
 from segaudit.rulers import RulerComparison
 from segaudit.scores import MACRO
 from segaudit.store import RunDirectory
+from segaudit.volumes import DEFAULT_MAX_BYTES
 
 FORMATS = ("html", "latex", "json", "pdf")
 
@@ -106,6 +107,7 @@ def report(
     declared_first: bool | None = None,
     images: Mapping[str, Path] | None = None,
     confounders: Confounders | None = None,
+    max_bytes: int = DEFAULT_MAX_BYTES,
 ) -> Report:
     """Return the report of an audit and of the comparison of its rulers.
 
@@ -126,6 +128,8 @@ def report(
         Images of whole numbers (NIfTI, PNG) on which the outlines of the worst cases are drawn.
     confounders : Confounders, optional
         What anatomy, scanner and site have to do with the groups, of the same scores.
+    max_bytes : int
+        Largest image that is read to draw outlines, voxels as stored.
 
     Examples
     --------
@@ -140,7 +144,15 @@ def report(
     """
     several = (rulers,) if isinstance(rulers, RulerComparison) else tuple(rulers or ())
     readings = [
-        read(audit, several, model=model, show_cases=show_cases, images=images, confounders=confounders)
+        read(
+            audit,
+            several,
+            model=model,
+            show_cases=show_cases,
+            images=images,
+            confounders=confounders,
+            max_bytes=max_bytes,
+        )
         for model in audit.scores.models
     ]
     sections = [summary(reading) for reading in readings]

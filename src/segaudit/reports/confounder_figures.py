@@ -15,7 +15,7 @@ import pandas as pd
 
 from segaudit.confounders import Confounders
 from segaudit.metrics import METRICS
-from segaudit.reports.looks import COLOURS, INK, QUIET, SHADE, SHAPES, Chart, short, styled, told
+from segaudit.reports.looks import COLOURS, INK, QUIET, SHADE, SHAPES, Chart, short, spoken_numbers, styled, told
 from segaudit.reports.numbers import in_points, ratio, unit_of
 from segaudit.scores import MACRO
 
@@ -94,7 +94,10 @@ def plot_entanglement(found: Confounders) -> Chart:
     )  # fmt: skip
     colours = alt.Scale(domain=[0, 1], range=[SHADE, COLOURS[0]])
     # frames come last, on top of their neighbours
-    tiles = base.mark_rect(stroke="white", strokeWidth=2).encode(color=alt.Color("shade:Q", scale=colours, legend=None))
+    tiles = base.mark_rect(stroke="white", strokeWidth=2).encode(
+        color=alt.Color("shade:Q", scale=colours, legend=None),
+        description=spoken_numbers("first", "second", "test", numbers=("effect", "p", "q"), digits=3),
+    )
     frames = base.transform_filter("datum.shown").mark_rect(fillOpacity=0, stroke=INK, strokeWidth=2)
     words = base.mark_text().encode(
         text="text:N", color=alt.condition(f"datum.shade > {_DARK}", alt.value("white"), alt.value(INK))
@@ -303,7 +306,10 @@ def _panel(
             x=alt.X("low:Q", title=axis.title, scale=scale), x2="high:Q"
         ),
         points.mark_point(filled=True, size=46, opacity=1).encode(
-            x=x, shape=shape, tooltip=told("row", "panel", "series", "n_patients", numbers=tuple(tips), digits=3)
+            x=x,
+            shape=shape,
+            tooltip=told("row", "panel", "series", "n_patients", numbers=tuple(tips), digits=3),
+            description=spoken_numbers("row", "panel", "series", numbers=tuple(tips), digits=3),
         ),
     ]
     if axis.middle is not None:
@@ -319,7 +325,7 @@ def _series(order: Sequence[str], values: Sequence[str], channel: Any) -> Any:
     # beyond the last colour, colours come again with other shapes
     turn = 1 if channel is alt.Shape else 0
     ranged = [values[(i + turn * (i // len(values))) % len(values)] for i in range(len(order))]
-    legend = alt.Legend(orient="bottom", title=None, columns=3) if len(order) > 1 else None
+    legend = alt.Legend(orient="bottom", title=None, columns=3, columnPadding=28) if len(order) > 1 else None
     return channel("series:N", legend=legend, sort=list(order), scale=alt.Scale(domain=list(order), range=ranged))
 
 

@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 
 from segaudit.audits import Audit
 from segaudit.metrics import METRICS
+from segaudit.reports.descriptions import finite_scores, gap_in_words, scores_in_words, sweep_in_words
 from segaudit.reports.looks import (
     COLOURS,
     INK,
@@ -27,17 +28,26 @@ from segaudit.reports.looks import (
     names_axis,
     shape,
     short,
+    speech,
+    spoken,
     styled,
     told,
 )
-from segaudit.reports.numbers import difference, in_points, is_number, score, unit_of
-from segaudit.reports.reading import Reading, Row, number, read
+from segaudit.reports.numbers import (
+    in_points,
+    is_number,
+    ratio,
+    score,
+    unit_of,
+)
+from segaudit.reports.reading import Reading, number, read
 from segaudit.rulers import RulerComparison
 
 Rulers: TypeAlias = RulerComparison | Iterable[RulerComparison] | None
 Floats: TypeAlias = NDArray[np.float64]
 
 _FOREST_ROWS = 8
+_QUARTILES = ("q25", "median", "q75")
 
 
 def plot_rulers(audit: Audit, rulers: Rulers = None, **front: Any) -> Chart:
@@ -88,7 +98,9 @@ def rulers_chart(reading: Reading) -> Chart:
         values = finite_scores(reading, ruler)
         names[ruler] = f"{short(ruler)}|n = {len(values)}"
         parts.append(pd.DataFrame({"ruler": names[ruler], "score": values, "side": _spread(values)}))
-        medians.append({"ruler": names[ruler], "score": float(np.median(values)) if len(values) else None})
+        middle = float(np.median(values)) if len(values) else None
+        said = speech(ruler, numbers=scores_in_words(values, reading))
+        medians.append({"ruler": names[ruler], "score": middle, "spoken": said})
     order = list(names.values())
     x = alt.X("ruler:N", sort=order, title=None, axis=names_axis())
     y = alt.Y("score:Q", title=axis_title(reading), scale=alt.Scale(zero=False, nice=True))
@@ -105,7 +117,8 @@ def rulers_chart(reading: Reading) -> Chart:
         )
     )
     table = pd.DataFrame(medians)
-    bars = alt.Chart(table).mark_tick(thickness=2.5, size=64, color=INK, orient="horizontal").encode(x=x, y=y)
+    bar = alt.Chart(table).mark_tick(thickness=2.5, size=64, color=INK, orient="horizontal")
+    bars = bar.encode(x=x, y=y, description=spoken())
     layers = [dots, bars]
     threshold = reading.audit.plan.success.get(reading.metric)
     if threshold is not None:
@@ -133,7 +146,9 @@ def gaps_chart(reading: Reading, groupings: list[str]) -> Chart:
                 groups = f"{short(pair['group'], 16)} − {short(pair['reference_group'], 16)}"
                 label = f"{short(name, 26)}|{groups}"
                 limits = {key: row[key] * scale for key in ("value", "low", "high")}
-                rows.append({"row": label, "attribute": short(name), "groups": groups, "ruler": short(ruler), **limits})
+                said = speech(name, groups, ruler, numbers=gap_in_words(row, reading))
+                own = {"row": label, "attribute": short(name), "groups": groups, "ruler": short(ruler), "spoken": said}
+                rows.append({**own, **limits})
     if not rows:
         return None
     table = pd.DataFrame(rows)
@@ -158,7 +173,7 @@ def gaps_chart(reading: Reading, groupings: list[str]) -> Chart:
     )
     tips = told("attribute", "groups", "ruler", numbers=("value", "low", "high"))
     mark = base.mark_point(filled=True, size=52, opacity=1)
-    layers.append(mark.encode(x="value:Q", shape=shape(order), tooltip=tips))
+    layers.append(mark.encode(x="value:Q", shape=shape(order), tooltip=tips, description=spoken()))
     height = max(96, (14 + 13 * len(order)) * table["row"].nunique())
     return styled(alt.layer(*layers).properties(width=260, height=height))
 
@@ -172,7 +187,11 @@ def groups_chart(reading: Reading, grouping: str) -> Chart:
         for row in reading.groups(ruler, grouping):
             if row["status"] == "ok" and is_number(row["median"]):
                 label = f"{short(row['group'], 22)}|n = {int(row['n_cases'])}"
-                rows.append({"group": label, "ruler": short(ruler), **{k: row[k] for k in ("q25", "median", "q75")}})
+                low, middle, high = (score(row[name], reading.card, unit=False).text for name in _QUARTILES)
+                numbers = f"median {middle}, quartiles {low} and {high}, n = {int(row['n_cases'])}"
+                said = speech(row["group"], ruler, numbers=numbers)
+                own = {"group": label, "ruler": short(ruler), "spoken": said}
+                rows.append({**own, **{name: row[name] for name in _QUARTILES}})
     if not rows:
         return None
     table = pd.DataFrame(rows)
@@ -185,7 +204,9 @@ def groups_chart(reading: Reading, grouping: str) -> Chart:
     layers = [
         base.mark_bar(opacity=0.25).encode(y=y, y2="q75:Q"),
         base.mark_line(strokeWidth=1.4, strokeDash=[5, 3]).encode(y="median:Q"),
-        base.mark_point(filled=True, size=64, opacity=1).encode(y="median:Q", shape=shape(order), tooltip=tips),
+        base.mark_point(filled=True, size=64, opacity=1).encode(
+            y="median:Q", shape=shape(order), tooltip=tips, description=spoken()
+        ),
     ]
     return styled(alt.layer(*layers).properties(width=min(640, max(220, 95 * len(groups))), height=220))
 
@@ -196,17 +217,11 @@ def sweep_chart(reading: Reading, grouping: str) -> Chart:
 
     from segaudit.reports.reading import rows_of
 
-    table = reading.audit.sweeps
-    own = table[
-        (table["model"] == reading.model)
-        & (table["label"] == reading.label)
-        & (table["metric"] == reading.metric)
-        & (table["grouping"] == grouping)
-    ].drop_duplicates(["ruler", "threshold"])
+    own = _swept(reading, grouping)
     if own.empty:
         return None
     order = [short(ruler) for ruler in reading.rulers]
-    rows = pd.DataFrame([{**row, "ruler": short(row["ruler"])} for row in rows_of(own)])
+    rows = pd.DataFrame([{**row, "ruler": short(row["ruler"]), "spoken": sweep_in_words(row)} for row in rows_of(own)])
     x = alt.X(
         "threshold:Q",
         title=f"threshold ({METRICS[reading.metric].title})",
@@ -216,18 +231,37 @@ def sweep_chart(reading: Reading, grouping: str) -> Chart:
     y = alt.Y("dir:Q", title="DIR", scale=alt.Scale(domain=[0, 1]))
     base = alt.Chart(rows).encode(x=x, color=colour(order))
     layers = []
-    flat = rows[rows["status"] == "saturated"]
-    if len(flat):
-        zone = flat.groupby("ruler", as_index=False).agg(first=("threshold", "min"), last=("threshold", "max"))
-        layers.append(alt.Chart(zone).mark_rect(color=SHADE).encode(x="first:Q", x2="last:Q"))
+    zones = pd.DataFrame(saturated_zones(reading, grouping), columns=["ruler", "first", "last"])
+    if len(zones):
+        layers.append(alt.Chart(zones).mark_rect(color=SHADE).encode(x="first:Q", x2="last:Q"))
     tips = told("ruler", "threshold", "status", numbers=("dir", "dir_low", "dir_high"))
     layers += [
         alt.Chart(pd.DataFrame({"dir": [0.8]})).mark_rule(strokeDash=[4, 3], color=QUIET).encode(y="dir:Q"),
         base.mark_area(opacity=0.12).encode(y=alt.Y("dir_low:Q"), y2="dir_high:Q"),
         base.mark_line(strokeWidth=1.6).encode(y=y),
-        base.mark_point(filled=True, size=42, opacity=1).encode(y=y, shape=shape(order), tooltip=tips),
+        base.mark_point(filled=True, size=42, opacity=1).encode(
+            y=y, shape=shape(order), tooltip=tips, description=spoken()
+        ),
     ]
     return styled(alt.layer(*layers).properties(width=300, height=170))
+
+
+def _swept(reading: Reading, grouping: str) -> pd.DataFrame:
+    """Return a row a ruler and threshold of the score in front."""
+    table = reading.audit.sweeps
+    return table[
+        (table["model"] == reading.model)
+        & (table["label"] == reading.label)
+        & (table["metric"] == reading.metric)
+        & (table["grouping"] == grouping)
+    ].drop_duplicates(["ruler", "threshold"])
+
+
+def saturated_zones(reading: Reading, grouping: str) -> list[tuple[str, float, float]]:
+    """Return each ruler with the first and the last threshold at which every group passes, or fails, alike."""
+    own = _swept(reading, grouping)
+    flat = own[own["status"] == "saturated"].groupby("ruler", sort=False)["threshold"].agg(["min", "max"])
+    return [(str(ruler), float(first), float(last)) for ruler, first, last in flat.itertuples()]
 
 
 def shift_chart(reading: Reading, other: str) -> Chart:
@@ -266,9 +300,10 @@ def plane_chart(reading: Reading, other: str) -> Chart:
         across, up = number(noise, "value"), number(gap, "value")
         if gap["other"] == other and gap["grouping"] and across > 0 and up > 0:
             front = (gap["metric"], gap["label"]) == (reading.metric, reading.label)
-            rows.append(
-                {"noise": across, "gap": up, "name": short(gap["grouping"], 18) if front else "", "front": front}
-            )
+            numbers = f"gap ratio {ratio(up).text}, noise ratio {ratio(across).text}"
+            said = speech(gap["grouping"], reading.title(gap["metric"], gap["label"]), numbers=numbers)
+            named = short(gap["grouping"], 18) if front else ""
+            rows.append({"noise": across, "gap": up, "name": named, "front": front, "spoken": said})
     if not rows:
         return None
     table = pd.DataFrame(rows)
@@ -287,6 +322,7 @@ def plane_chart(reading: Reading, other: str) -> Chart:
         ]
     )
     base = alt.Chart(table).encode(x=x, y=y, tooltip=told("name", numbers=("gap", "noise")))
+    point = base.encode(description=spoken())
     layers = [
         alt.Chart(diagonal).mark_line(color=QUIET, strokeDash=[4, 3], strokeWidth=1).encode(x=x, y=y),
         alt.Chart(pd.DataFrame({"v": [1]})).mark_rule(color=LINE).encode(x="v:Q"),
@@ -297,25 +333,13 @@ def plane_chart(reading: Reading, other: str) -> Chart:
             .encode(x=x, y=y, text="text:N")
             for side in ("left", "right")
         ),
-        base.transform_filter("!datum.front").mark_circle(size=26, opacity=0.45, color=QUIET),
-        base.transform_filter("datum.front").mark_point(
+        point.transform_filter("!datum.front").mark_circle(size=26, opacity=0.45, color=QUIET),
+        point.transform_filter("datum.front").mark_point(
             size=64, filled=True, opacity=1, color=COLOURS[1], shape=SHAPES[1]
         ),
         base.transform_filter("datum.front").mark_text(align="left", dx=8, color=INK).encode(text="name:N"),
     ]
     return styled(alt.layer(*layers).properties(width=320, height=300))
-
-
-def finite_scores(reading: Reading, ruler: str, metric: str = "", label: str = "") -> Floats:
-    """Return the defined, finite scores of the audited cases under a ruler, ascending."""
-    table = reading.scores
-    own = table[
-        (table["ruler"] == ruler)
-        & (table["metric"] == (metric or reading.metric))
-        & (table["label"] == (label or reading.label))
-        & table["case"].isin(reading.audit.cases["case"])
-    ]
-    return np.sort(own["value"].dropna().to_numpy(dtype=np.float64))
 
 
 def paired_scores(reading: Reading, other: str) -> pd.DataFrame:
@@ -338,26 +362,3 @@ def _spread(values: Floats) -> Floats:
     density = counts[np.clip(np.searchsorted(edges, values, side="right") - 1, 0, 23)] / counts.max()
     side = (np.arange(len(values)) * 0.6180339887498949) % 1.0 * 2 - 1
     return np.asarray(side * 0.85 * np.sqrt(density))
-
-
-def described_scores(reading: Reading) -> str:
-    """Return the text alternative of `plot_rulers`: number and median under each ruler."""
-    parts = []
-    for ruler in reading.rulers:
-        values = finite_scores(reading, ruler)
-        middle = score(float(np.median(values)), reading.card).text if len(values) else "none"
-        parts.append(f"{ruler}: {len(values)} cases, median {middle}")
-    return f"{reading.title()} of every case under each ruler. " + "; ".join(parts) + "."
-
-
-def described_gaps(reading: Reading, groupings: list[str]) -> str:
-    """Return the text alternative of `plot_gaps`: each gap with its interval, as in the table of gaps."""
-    parts = []
-    for name in groupings:
-        pair = reading.widest(reading.trusted, name)
-        for ruler in reading.rulers if pair else ():
-            row: Row | None = reading.same_pair(ruler, pair) if pair else None
-            if row is not None:
-                size = difference(number(row, "value"), reading.card).text
-                parts.append(f"{name}, {row['group']} minus {row['reference_group']}, under {ruler}: {size}")
-    return "Gap of each grouping under each ruler. " + "; ".join(parts) + "."

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from dataclasses import replace
 from functools import singledispatch
 from pathlib import Path
 
@@ -61,7 +62,12 @@ _WORDS = {
 }
 # letters that the engine's Latin fonts hold; another character is named by its code point, never dropped
 _LATIN = re.compile(r"[\x20-\x7e\u00a1-\u00ff\u0100-\u017f]")
-_LONG = 40
+_LONG, _PRINTED = 40, 60
+# letters: on a line of small print; in a column that breaks, in a word and in a number that do not
+_FITS = _LINE = 112
+_WIDE, _WORD, _NUMBER = 30, 16, 20
+_LONG_WORD = re.compile(rf"(\S{{{_WORD}}})(?=\S)")
+_LANDSCAPE = r"\begin{landscape}"
 _PREAMBLE = r"""\documentclass[a4paper,10pt]{article}
 \usepackage[T1]{fontenc}
 \usepackage[utf8]{inputenc}
@@ -103,21 +109,21 @@ def to_latex(document: Document) -> str:
     terms = ", ".join(f"{latex(term)} {_cell(cell)}" for term, cell in document.subtitle)
     parts.append(rf"{{\small {terms}}}")
     for section in document.sections:
-        parts.append(rf"\section*{{{latex(section.title)}}}")
-        parts += [_block(block) for block in section.blocks]
+        head, blocks = rf"\section*{{{latex(section.title)}}}", [_block(block) for block in section.blocks]
+        if blocks and blocks[0].startswith(_LANDSCAPE):  # a heading would stand alone on the page before
+            blocks[0] = blocks[0].replace(_LANDSCAPE, _LANDSCAPE + head, 1)
+            head = ""
+        parts += [head, *blocks]
     return "\n\n".join([*parts, r"\end{document}", ""])
 
 
 def table_to_latex(table: Table) -> str:
-    """Return a table as a tabular, a longtable where it has many rows."""
-    wide = max(1, len(table.columns))
-    spec = "".join("r" if column.align == "right" else "l" for column in table.columns)
-    if wide <= 4:
-        spec = "".join(
-            c if c == "r" else rf">{{\raggedright\arraybackslash}}p{{{0.82 / wide:.2f}\linewidth}}" for c in spec
-        )
+    """Return a table as a tabular, a longtable where it has many rows; cells break their lines where it is wide."""
+    wrapped = sum(_letters_in_one_line(table, i) for i in range(len(table.columns))) > _FITS
+    shares = _shares(table) if wrapped else [0.0] * len(table.columns)
+    spec = "".join(_column(column.align, share) for column, share in zip(table.columns, shares, strict=True))
     head = " & ".join(latex(column.title) for column in table.columns) + r" \\"
-    body = [" & ".join(_cell(cell) for cell in row) + r" \\" for row in table.rows]
+    body = [" & ".join(_cell(cell, wrapped=wrapped) for cell in row) + r" \\" for row in table.rows]
     if len(table.rows) > _LONG:
         lines = [rf"\begin{{longtable}}{{{spec}}}", r"\toprule", head, r"\midrule", r"\endhead", *body, r"\bottomrule"]
         return "\n".join([*lines, r"\end{longtable}", ""])
@@ -125,9 +131,45 @@ def table_to_latex(table: Table) -> str:
     return "\n".join([*lines, ""])
 
 
-def _cell(cell: Cell) -> str:
-    note = rf" {{\scriptsize {latex(cell.note)}}}" if cell.note else ""
-    return latex(cell.text) + note
+def _column(align: str, share: float) -> str:
+    """Return a column as wide as its text, or of a share of the line in which text breaks."""
+    if not share:
+        return "r" if align == "right" else "l"
+    side = r"\raggedleft" if align == "right" else r"\raggedright"
+    return rf">{{{side}\arraybackslash\hspace{{0pt}}}}p{{\dimexpr{share:.3f}\linewidth-2\tabcolsep\relax}}"
+
+
+def _shares(table: Table) -> list[float]:
+    """Return the share of the line of each column: no word and no number broken, the rest by what each would fill."""
+    least, most = zip(*(_letters(table, i) for i in range(len(table.columns))), strict=True)
+    room = max(0.0, _LINE - sum(least)) / max(1, sum(most) - sum(least))
+    widths = [low + (high - low) * min(1.0, room) for low, high in zip(least, most, strict=True)]
+    return [width / sum(widths) for width in widths]
+
+
+def _letters(table: Table, i: int) -> tuple[int, int]:
+    """Return how many letters wide a column must be, and would be; a number is not to be broken."""
+    texts = [table.columns[i].title, *(text for row in table.rows for text in (row[i].text, row[i].note))]
+    longest = max(map(len, texts))
+    word = max((len(word) for text in texts for word in text.split()), default=0)
+    number = min(longest, _NUMBER) if table.columns[i].align == "right" else 0
+    least = max(min(word, _WORD), number) + 2
+    return least, max(least, min(longest, _WIDE) + 2)
+
+
+def _letters_in_one_line(table: Table, i: int) -> int:
+    return max(len(table.columns[i].title), *(len(row[i].text) + len(row[i].note) for row in table.rows)) + 2
+
+
+def _cell(cell: Cell, *, wrapped: bool = False) -> str:
+    if not wrapped:
+        return latex(cell.text) + (rf" {{\scriptsize {latex(cell.note)}}}" if cell.note else "")
+    return _broken(cell.text) + (rf"\par {{\scriptsize {_broken(cell.note)}}}" if cell.note else "")
+
+
+def _broken(text: str) -> str:
+    """Return text in which a word that no column holds may break."""
+    return r"\allowbreak{}".join(latex(part) for part in _LONG_WORD.sub("\\1\0", text).split("\0"))
 
 
 @singledispatch
@@ -156,12 +198,14 @@ def _(block: Table) -> str:
     head = _head(block.title)
     if not block.rows:
         return f"{head}\n\n{latex(block.empty)}"
-    caption = f"\n\n{{\\small {latex(block.caption)}}}" if block.caption else ""
-    body = rf"\input{{tables/{block.name}.tex}}"
+    told, body = block.caption, rf"\input{{tables/{block.name}.tex}}"
+    if len(block.rows) > _PRINTED:
+        told = f"{told} The first {_PRINTED} of {len(block.rows):,} rows; tables/{block.name}.tex holds all.".strip()
+        body = table_to_latex(replace(block, rows=block.rows[:_PRINTED]))
+    caption = f"\n\n{{\\small {latex(told)}}}" if told else ""
     if len(block.rows) > _LONG:
-        return f"\\begin{{landscape}}{head}\n\n{{\\tiny {body}}}{caption}\n\\end{{landscape}}"
-    fitted = rf"\resizebox{{\ifdim\width>\linewidth\linewidth\else\width\fi}}{{!}}{{{body}}}"
-    return f"{head}\n\n{fitted}{caption}"
+        return f"{_LANDSCAPE}{head}\n\n{{\\scriptsize {body}}}{caption}\n\\end{{landscape}}"
+    return f"{head}\n\n{{\\footnotesize {body}}}{caption}"
 
 
 @_block.register
@@ -172,9 +216,12 @@ def _(block: Figure) -> str:
 
 @_block.register
 def _(block: Pictures) -> str:
-    names = (f"figures/{block.name}-{i}.png" for i, _ in enumerate(block.pictures, 1))
-    images = "\n".join(rf"\includegraphics[width=0.3\linewidth]{{{name}}}" for name in names)
-    return f"{_head(block.title)}\n\n{{\\small {latex(block.caption)}}}\n\n{images}"
+    images = "\n".join(
+        rf"\begin{{minipage}}[t]{{0.3\linewidth}}\includegraphics[width=\linewidth]{{figures/{block.name}-{i}.png}}"
+        rf"\newline {{\scriptsize {_broken(picture.caption)}}}\vspace{{1em}}\end{{minipage}}"
+        for i, picture in enumerate(block.pictures, 1)
+    )
+    return f"{_head(block.title)}\n\n{{\\small {latex(block.caption)}}}\n\n{{\\raggedright {images}\\par}}"
 
 
 @_block.register

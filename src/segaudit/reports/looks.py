@@ -12,6 +12,8 @@ Chart: TypeAlias = Any
 COLOURS = ("#0072b2", "#d55e00", "#009e73", "#cc79a7", "#8a6d00", "#56b4e9")
 SHAPES = ("circle", "diamond", "square", "triangle-up", "cross", "triangle-down")
 INK, QUIET, LINE, SHADE = "#1c2026", "#5b6470", "#d9dde3", "#eef0f3"
+# what a mark says in the page begins with this in the chart, and is a title in the SVG
+SPOKEN = "told|"
 # readers' fonts are wider than the one that the labels are laid out with
 _PADDING = {"left": 16, "right": 12, "top": 6, "bottom": 4}
 
@@ -59,7 +61,7 @@ def styled(chart: Any) -> Chart:
     """Return a chart in the report's look."""
     font = "system-ui, sans-serif"
     return (
-        chart.configure(font=font, aria=False, background="transparent", padding=_PADDING)
+        chart.configure(font=font, background="transparent", padding=_PADDING)
         .configure_view(stroke=None)
         .configure_axis(
             labelColor=QUIET,
@@ -82,6 +84,27 @@ def legend(reading: Reading) -> str:
     return ", ".join(
         f"{words.get(s, s)}: {r}" for s, r in zip(_ranged(SHAPES, list(reading.rulers)), reading.rulers, strict=True)
     )
+
+
+def spoken() -> Any:
+    """Return the channel of what the page reads out at a mark: the table's column `spoken`, as `speech` wrote it."""
+    import altair as alt
+
+    return alt.Description("spoken:N")
+
+
+def speech(*names: str, numbers: str) -> str:
+    """Return what the page reads out at a mark: names that fit, and numbers as the tables write them."""
+    return f"{SPOKEN}{', '.join(short(name, 60) for name in names if name)}: {numbers}"
+
+
+def spoken_numbers(*names: str, numbers: tuple[str, ...], digits: int = 2) -> Any:
+    """Return the channel of what the page reads out at a mark: columns by name, and the numbers that there are."""
+    import altair as alt
+
+    parts = [repr(SPOKEN), " + ', ' + ".join(f"datum[{name!r}]" for name in names)]
+    parts += [f"(isValid(datum[{n!r}]) ? {f'; {n} '!r} + format(datum[{n!r}], '.{digits}f') : '')" for n in numbers]
+    return alt.DescriptionValue(alt.ExprRef(" + ".join(parts)))
 
 
 def told(*names: str, numbers: tuple[str, ...], digits: int = 2) -> list[Any]:

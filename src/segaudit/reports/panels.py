@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 
 from segaudit.cohorts import Cohort, Labels
 from segaudit.errors import AuditError
-from segaudit.volumes import Grid, LabelVolume, on_grid, read_labels
+from segaudit.volumes import DEFAULT_MAX_BYTES, Grid, LabelVolume, on_grid, read_labels
 
 Mask = NDArray[np.bool_]
 # Okabe and Ito's colours on a dark ground; every line has a style of its own, too.
@@ -35,7 +35,13 @@ def key_of_lines(model: str, rulers: tuple[str, ...]) -> str:
 
 
 def panel(
-    cohort: Cohort, case: str, model: str, rulers: tuple[str, ...], images: Mapping[str, Path]
+    cohort: Cohort,
+    case: str,
+    model: str,
+    rulers: tuple[str, ...],
+    images: Mapping[str, Path],
+    *,
+    max_bytes: int = DEFAULT_MAX_BYTES,
 ) -> tuple[bytes, str] | None:
     """Return the panel of a case as PNG, and where its slice lies; None when a mask of it cannot be read.
 
@@ -47,10 +53,12 @@ def panel(
         The trusted one first; at most three are drawn.
     images : mapping of case to Path
         What the outlines are drawn on, where there is one on the grid of the trusted ruler's mask.
+    max_bytes : int
+        Largest image that is read, voxels as stored.
     """
     names = (rulers[0], model, *rulers[1 : len(RULER_LINES)])
     try:
-        volumes = [_volume(cohort, name, case) for name in names]
+        volumes = [_volume(cohort, name, case, max_bytes) for name in names]
         if volumes[0] is None or volumes[1] is None:
             return None
         grid = volumes[0].grid
@@ -62,7 +70,7 @@ def panel(
     axis, index = _slice(masks[1], masks[0], grid)
     view = _view(grid, axis)
     flat = [[view.turned(_cut(mask, axis, index)) for mask in of_set] for of_set in masks]
-    ground = _ground(images.get(case), volumes[0], case)
+    ground = _ground(images.get(case), volumes[0], case, max_bytes)
     shown = None if ground is None else view.turned(_cut(ground, axis, index))
     across = [spacing[i] for i in view.axes]
     place = "whole image" if axis < 0 or grid.shape[axis] == 1 else f"slice {index + 1} of {grid.shape[axis]}"
@@ -71,12 +79,12 @@ def panel(
     return _drawn(lines, shown, across), place
 
 
-def _volume(cohort: Cohort, name: str, case: str) -> LabelVolume | None:
+def _volume(cohort: Cohort, name: str, case: str, max_bytes: int) -> LabelVolume | None:
     own = cohort.mask_sets.get(name)
     if own is None or "path" not in own.masks:
         return None
     paths = own.masks.loc[own.masks["case"] == case, "path"]
-    return read_labels(Path(paths.iloc[0])) if len(paths) else None
+    return read_labels(Path(paths.iloc[0]), max_bytes=max_bytes) if len(paths) else None
 
 
 def _masks(volume: LabelVolume | None, labels: Labels) -> list[Mask]:
@@ -137,11 +145,11 @@ def _cut(volume: NDArray[Any], axis: int, index: int) -> NDArray[Any]:
     return np.asarray(volume if axis < 0 else np.take(volume, index, axis=axis))
 
 
-def _ground(path: Path | None, trusted: LabelVolume, case: str) -> NDArray[Any] | None:
+def _ground(path: Path | None, trusted: LabelVolume, case: str, max_bytes: int) -> NDArray[Any] | None:
     if path is None:
         return None
     try:
-        return np.asarray(on_grid(read_labels(path), trusted.grid, f"case '{case}'").labels)
+        return np.asarray(on_grid(read_labels(path, max_bytes=max_bytes), trusted.grid, f"case '{case}'").labels)
     except AuditError:  # an image of fractions, or on another grid: outlines alone
         return None
 

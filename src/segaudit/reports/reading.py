@@ -19,6 +19,7 @@ from segaudit.metrics import METRICS, Metric
 from segaudit.reports.numbers import is_number
 from segaudit.rulers import RulerComparison
 from segaudit.scores import MACRO
+from segaudit.volumes import DEFAULT_MAX_BYTES
 
 Row = dict[str, Any]
 OMNIBUS = ("mann_whitney", "kruskal_wallis")
@@ -43,6 +44,8 @@ class Reading:
         Images to draw outlines on.
     confounders : Confounders or None
         What anatomy, scanner and site have to do with the groups, where that was computed.
+    max_bytes : int
+        Largest image that is read to draw outlines, voxels as stored.
     """
 
     audit: Audit
@@ -53,6 +56,7 @@ class Reading:
     show_cases: bool = False
     images: Mapping[str, Path] = field(default_factory=dict)
     confounders: Confounders | None = None
+    max_bytes: int = DEFAULT_MAX_BYTES
 
     @property
     def card(self) -> Metric:
@@ -211,6 +215,7 @@ def read(
     show_cases: bool = False,
     images: Mapping[str, Path] | None = None,
     confounders: Confounders | None = None,
+    max_bytes: int = DEFAULT_MAX_BYTES,
 ) -> Reading:
     """Return the reading of one model: by default the first, with the declared primary score in front.
 
@@ -225,7 +230,8 @@ def read(
     chosen = next((name for name in wanted if name in metrics), "dice")
     labels = list(dict.fromkeys(table.loc[table["metric"] == chosen, "label"]))
     structure = next((name for name in (label, plan.primary_label, MACRO, *labels) if name in labels), MACRO)
-    return Reading(audit, comparisons, model, chosen, structure, show_cases, dict(images or {}), confounders)
+    drawn = dict(images or {})
+    return Reading(audit, comparisons, model, chosen, structure, show_cases, drawn, confounders, max_bytes)
 
 
 def number(row: Row | None, column: str) -> float:

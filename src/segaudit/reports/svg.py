@@ -6,6 +6,9 @@ import re
 from html import escape
 from typing import Any
 
+from segaudit.reports.looks import SPOKEN
+
+_SPOKEN = re.compile(rf'<path((?:(?! aria-label=)[^>])*?) aria-label="{re.escape(SPOKEN)}([^"]*)"([^>]*)/>')
 _DROPPED = re.compile(
     r'<path class="(?:background|foreground)"[^>]*?d="(?:M0,0h0v0h0Z)?"[^>]*?/>'
     r"| (?:class|role|aria-[a-z]+|pointer-events|xmlns:xlink|stroke-miterlimit)=\"[^\"]*\""
@@ -13,6 +16,7 @@ _DROPPED = re.compile(
 )
 _EMPTY_GROUP = re.compile(r"<g(?:[^>]*[^/>])?></g>")
 _PLAIN_GROUP = re.compile(r"<g>((?:<(?!/?g\b)[^>]*>|[^<])*)</g>")
+_TAG = re.compile(r"<[^>]*>")
 _DECIMALS = re.compile(r"(\d+\.\d\d)\d+")
 _DOT = re.compile(r'<path transform="translate\(([-\d.]+),([-\d.]+)\)" d="(M[-\d.]+,0A[^"]+)"([^>]*)/>')
 _RADIUS = re.compile(r"M([\d.]+),0A")
@@ -53,11 +57,11 @@ def specification(chart: Any) -> dict[str, Any]:
 
 
 def tidy(svg: str) -> str:
-    """Return the SVG without what says nothing, and with many dots of one kind drawn as one path."""
-    svg = _DROPPED.sub("", svg)
+    """Return the SVG without what says nothing, a title in each mark that says something, many dots as one path."""
+    svg = _DROPPED.sub("", _SPOKEN.sub(r"<path\1\3><title>\2</title></path>", svg))
     for _ in range(4):
         svg = _PLAIN_GROUP.sub(r"\1", _EMPTY_GROUP.sub("", svg))
-    svg = _DECIMALS.sub(r"\1", svg)
+    svg = _TAG.sub(lambda tag: _DECIMALS.sub(r"\1", tag[0]), svg)  # places alone: what is written keeps its digits
     return _gathered(svg) if len(_DOT.findall(svg)) > _MANY_DOTS else svg
 
 

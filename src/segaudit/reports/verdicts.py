@@ -9,12 +9,13 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from segaudit.audits.cells import Group, cells, divide
-from segaudit.audits.compare import generator, tested_groups
+from segaudit.audits.compare import tested_groups
+from segaudit.audits.margins import within_margin
 from segaudit.metrics import METRICS
 from segaudit.reports.document import Sentence, Tone
 from segaudit.reports.numbers import difference, is_number, magnitude, p_value, ratio
 from segaudit.reports.reading import Reading, Row, number, word
-from segaudit.stats.equivalence import effective_noise, equivalence, minimal_detectable_gap
+from segaudit.stats.equivalence import effective_noise, minimal_detectable_gap
 
 FOUND, EQUIVALENT, INCONCLUSIVE, NOT_ASSESSABLE = (
     "gap found",
@@ -32,7 +33,6 @@ TONES: dict[str, Tone] = {
 MODES = ("false magnitude", "false confidence", "masking", "saturation", "undetermined", "agreement")
 SPREADS = {"inflation": "wider", "inconclusive": "whether it changed is open"}
 _NAMED = 3
-_DRAWS = 2_000
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,7 +51,7 @@ def conclude(reading: Reading, ruler: str, grouping: str) -> Conclusion:
     plan = reading.audit.plan
     margin = plan.margin.get(reading.metric)
     groups = _groups(reading, ruler, grouping)
-    inside = margin is not None and _inside(reading, grouping, groups, margin)
+    inside = _inside(reading, grouping, groups)
     if is_number(test["q"]) and test["q"] < plan.alpha:
         reason = f"q {p_value(test['q']).text}"
         return Conclusion(FOUND, f"{reason}; inside the margin" if inside else reason)
@@ -73,23 +73,17 @@ def _groups(reading: Reading, ruler: str, grouping: str) -> list[Group]:
     return tested_groups(found, divide(plan, audit.cases)[0], audit.plan)
 
 
-def _inside(reading: Reading, grouping: str, groups: list[Group], margin: float) -> bool:
+def _inside(reading: Reading, grouping: str, groups: list[Group]) -> bool:
     """Return whether every pair of groups lies inside the margin with its whole interval."""
-    plan = reading.audit.plan
-    values = np.concatenate([group.values for group in groups])
-    if not np.isfinite(values).all():  # a score that ranks worst has no distance
-        return False
-    rng = generator(plan, reading.label, reading.metric, grouping, "equivalence")
-    found = equivalence(
-        values,
+    found = within_margin(
+        reading.audit.plan,
+        (reading.label, reading.metric),
+        grouping,
+        np.concatenate([group.values for group in groups]),
         np.repeat([group.name for group in groups], [group.values.size for group in groups]),
-        patients=np.concatenate([group.patients for group in groups]),
-        margin=margin,
-        level=1 - 2 * plan.alpha,
-        draws=min(_DRAWS, plan.resamples),
-        rng=rng,
+        np.concatenate([group.patients for group in groups]),
     )
-    return found.smallest_margin < margin
+    return found is not None and found.word == EQUIVALENT
 
 
 def _why_not(reading: Reading, test: Row | None) -> str:
@@ -117,7 +111,7 @@ def first_sentence(reading: Reading) -> Sentence:
     """Return what the trusted ruler says of gaps between groups."""
     against = f"Against {reading.trusted}"
     if not reading.groupings:
-        return _sentence(NOT_ASSESSABLE, "no grouping was given, so no disparity was assessed.")
+        return _sentence(NOT_ASSESSABLE, "No grouping was given, so no disparity was assessed.")
     found = reading.rejected(reading.trusted)
     if found:
         return _sentence(FOUND, f"{against}, {_gaps(reading, found)}.")
@@ -127,7 +121,7 @@ def first_sentence(reading: Reading) -> Sentence:
     assessed = [name for name, said in words.items() if said != NOT_ASSESSABLE]
     if not assessed:
         fact = (
-            f"no grouping has two groups of at least {reading.audit.plan.min_patients} patients, so no disparity was "
+            f"No grouping has two groups of at least {reading.audit.plan.min_patients} patients, so no disparity was "
         )
         return _sentence(NOT_ASSESSABLE, f"{fact}assessed.")
     margin = reading.audit.plan.margin.get(reading.metric)

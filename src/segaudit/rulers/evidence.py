@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -12,16 +12,12 @@ from segaudit.audits import Audit
 from segaudit.audits.cells import Cell, Division, Floats
 from segaudit.audits.compare import generator
 from segaudit.audits.families import OMNIBUS
+from segaudit.audits.margins import draws_of, within_margin
 from segaudit.audits.plan import Plan
 from segaudit.rulers.overall import Noise, noise_of
 from segaudit.rulers.pairs import Pair, lookup
 from segaudit.stats import attribution, decompose, equivalence, verdict
-from segaudit.stats.clusters import LARGE_SAMPLE
 from segaudit.stats.family import adjust
-
-_DRAWS = 2_000
-_NUMBERS = 40_000_000  # numbers that the draws of one test may touch
-_MIN_DRAWS = 199
 
 
 @dataclass(frozen=True)
@@ -101,8 +97,7 @@ def gather(pair: Pair, division: Division, audit: Audit) -> Evidence | str:
         present = np.unique(division.codes[pair.cases])
         return "one_group" if np.count_nonzero(present >= 0) < 2 else "too_few_patients"
     n = int(kept.sum())
-    most = min(_DRAWS, plan.resamples)
-    draws = most if n > LARGE_SAMPLE else int(np.clip(_NUMBERS // max(1, n), _MIN_DRAWS, most))
+    draws = draws_of(n, plan)
     x, y = pair.sign * pair.x[kept], pair.sign * pair.y[kept]
     divided = Divided(pair, division, kept, groups, x, y, pair.patients[kept], draws)
     rng = generator(plan, *pair.trusted_cell.drawn_by, divided.grouping, "rulers")
@@ -114,7 +109,12 @@ def gather(pair: Pair, division: Division, audit: Audit) -> Evidence | str:
     shares = None
     if significant[0] != significant[1]:
         shares = attribution.shapley(x, y, **given, level=plan.level, draws=draws, rng=rng)
-    margins = tuple(_equivalence(divided, plan, significant, rng))
+    score = pair.trusted_cell.drawn_by
+    sides = [
+        within_margin(plan, score, divided.grouping, values, groups, divided.patients, significant=found)
+        for values, found in zip((x, y), significant, strict=True)
+    ]
+    margins = tuple(side for side in sides if side is not None)
     noise = noise_of(pair, plan, kept, groups)
     return Evidence(divided, (trusted, other), significant, noise, ratios, inflated, change, shares, margins)
 
@@ -126,25 +126,6 @@ def inflation_q(found: Sequence[Evidence], plan: Plan) -> list[float]:
     would seem to widen a gap, in every cell anew.
     """
     return [float(q) for q in adjust([evidence.inflated.p for evidence in found], plan.method)]
-
-
-def _equivalence(
-    divided: Divided, plan: Plan, significant: tuple[bool, bool], rng: np.random.Generator
-) -> Iterator[equivalence.Equivalence]:
-    margin = plan.margin.get(divided.pair.metric)
-    if margin is None:
-        return
-    for scores, found in ((divided.x, significant[0]), (divided.y, significant[1])):
-        yield equivalence.equivalence(
-            scores,
-            divided.groups,
-            margin=margin,
-            patients=divided.patients,
-            significant=found,
-            level=1 - 2 * plan.alpha,
-            draws=divided.draws,
-            rng=rng,
-        )
 
 
 def _omnibus(tests: pd.DataFrame, cell: Cell, division: Division) -> pd.Series | None:

@@ -18,6 +18,7 @@ from segaudit.scores.tasks import Done, FileFacts, Source, Task, code_version, p
 
 Progress = Callable[[int, int], None]
 _SHOWN = 8
+_EXAMPLES = 3
 
 
 @dataclass(frozen=True)
@@ -78,7 +79,7 @@ def measure_cohort(
     digests = {Path(path): (facts.sha256, facts.size) for path, facts in files.items() if facts.sha256}
     unread = {source.path for task in tasks if results[task.case].errors for pair in task.pairs for source in pair}
     entries = _entries(cohort, models, rulers, results)
-    return Found(entries, findings, digests, frozenset(Path(path) for path in unread - files.keys()))
+    return Found(entries, _gathered(findings), digests, frozenset(Path(path) for path in unread - files.keys()))
 
 
 def _measured(
@@ -166,6 +167,25 @@ def _placed(task: Task, done: Done) -> Iterator[Finding]:
         if (model.name, ruler.name) in done.pairs:
             found = done.pairs[model.name, ruler.name].findings
             yield from (replace(finding, where=pair_place(task.case, model)) for finding in found)
+
+
+def _gathered(findings: Sequence[Finding]) -> list[Finding]:
+    """Return the findings, the notes that many masks share as one of each code with its count and examples."""
+    notes: dict[str, list[Finding]] = {}
+    for finding in dict.fromkeys(findings):
+        if finding.level == "note":
+            notes.setdefault(finding.code, []).append(finding)
+    many = {code: own for code, own in notes.items() if len(own) > _EXAMPLES}
+    rest = [finding for finding in findings if finding.level != "note" or finding.code not in many]
+    return rest + [
+        replace(own[0], message=f"{len(own)} of them; the first: {own[0].message}", where=_places(own))
+        for own in many.values()
+    ]
+
+
+def _places(findings: Sequence[Finding]) -> str:
+    shown = "; ".join(finding.where for finding in findings[:_EXAMPLES])
+    return f"{shown} and {len(findings) - _EXAMPLES} more"
 
 
 def _tasks(cohort: Cohort, models: Sequence[str], rulers: Sequence[str], common: Task) -> list[Task]:

@@ -130,10 +130,23 @@ def _long(table: pd.DataFrame, sheet: Sheet, reading: _Reading) -> pd.DataFrame:
         reading.fault("SCORES_STATUS", f"'{bad}' is no status.", "column status", did_you_mean(bad, STATUSES))
     values, status = _parsed(table["value"], lines, "value", reading)
     rows["value"], rows["status"] = values, stated.where(stated != "", status)
+    _check_stated(rows, stated, reading)
     for name in rows["metric"].unique():
         chosen = (rows["metric"] == name).to_numpy()
         _check_bounds(rows.loc[chosen, "value"], lines[chosen], str(name), f"column value, metric {name}", reading)
     return _without_infinity(rows)
+
+
+def _check_stated(rows: pd.DataFrame, stated: pd.Series, reading: _Reading) -> None:
+    """Refuse a value beside a status that says there is none, and `ok` beside no value."""
+    faults = (
+        (stated.isin(["prediction_missing", "reference_missing", "not_scored"]) & rows["value"].notna(), "has a value"),
+        ((stated == "ok") & rows["value"].isna(), "has no value"),
+    )
+    for wrong, what in faults:
+        for row in rows[wrong].head(_SHOWN).to_dict("records"):
+            fact = f"the {row['metric']} of case '{row['case']}' has the status {row['status']} and {what}."
+            reading.fault("SCORES_STATUS", fact, f"line {row['line']}, column status", "mend the status or the value.")
 
 
 def _wide(table: pd.DataFrame, sheet: Sheet, columns: Mapping[str, str], reading: _Reading) -> pd.DataFrame:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 
@@ -128,8 +129,8 @@ def build(column: Column, shape: tuple[int, int, int], spacing_mm: Triple) -> An
     side = np.abs(x)[:, None, None]
     distance = np.stack(
         [
-            _rounded_box((side - width, np.abs(across) - depth + waist, from_body - 0.5 * body), _EDGE_MM),
-            _rounded_box((side - width, np.abs(across) - depth - _BULGE_MM, from_disc - 0.5 * disc), 0.4 * disc),
+            rounded_box((side - width, np.abs(across) - depth + waist, from_body - 0.5 * body), _EDGE_MM),
+            rounded_box((side - width, np.abs(across) - depth - _BULGE_MM, from_disc - 0.5 * disc), 0.4 * disc),
         ]
     )
     part = _part_within(distance.min(axis=0) < NEAR_MM)
@@ -163,12 +164,26 @@ def outline(anatomy: Anatomy, error_mm: Floats | float) -> Labels:
 
 def error_field(anatomy: Anatomy, rng: np.random.Generator) -> Floats:
     """Return a smooth random field of mean 0 and variance 1 on the anatomy's part of the grid."""
-    kernels = [_kernel(n, mm) for n, mm in zip(anatomy.shape, anatomy.spacing_mm, strict=True)]
+    return smooth_field(anatomy.shape, anatomy.spacing_mm, rng, part=anatomy.part)
+
+
+def smooth_field(
+    shape: Sequence[int], spacing_mm: Sequence[float], rng: np.random.Generator, *, part: Sequence[slice] | None = None
+) -> Floats:
+    """Return a smooth random field of mean 0 and variance 1 on a grid, or on a part of it."""
+    kernels = [_kernel(n, mm) for n, mm in zip(shape, spacing_mm, strict=True)]
     field = rng.standard_normal([kernel.shape[1] for kernel in kernels])
-    for kernel, part in zip(kernels, anatomy.part, strict=True):
-        # The first axis is smoothed and goes last; after three turns all stand where they were.
-        field = np.tensordot(field, kernel[part], axes=(0, 1))
+    for kernel, rows in zip(kernels, part or [slice(None)] * len(kernels), strict=True):
+        # The first axis is smoothed and goes last; after as many turns as axes all stand where they were.
+        field = np.tensordot(field, kernel[rows], axes=(0, 1))
     return field
+
+
+def macro_dice(one: Labels, other: Labels) -> float:
+    """Return the Dice of two label maps, mean over the labels."""
+    codes = len(LABELS) + 1
+    both = np.bincount((codes * one + other).ravel(), minlength=codes**2).reshape(codes, codes)
+    return float(np.mean(2.0 * np.diag(both)[1:] / (both.sum(axis=0) + both.sum(axis=1))[1:]))
 
 
 def intensity(anatomy: Anatomy, truth: Labels, *, age: float, rng: np.random.Generator) -> Labels:
@@ -185,7 +200,7 @@ def intensity(anatomy: Anatomy, truth: Labels, *, age: float, rng: np.random.Gen
     return np.asarray(np.clip(8.0 * np.round(noisy / 8.0), 0, 248), dtype=np.uint8)  # steps of 8 keep the file small
 
 
-def _rounded_box(beyond_mm: tuple[Floats, Floats, Floats], edge_mm: float) -> Floats:
+def rounded_box(beyond_mm: tuple[Floats, Floats, Floats], edge_mm: float) -> Floats:
     """Return the signed distance to a box with rounded edges, given how far each point lies beyond its faces."""
     a, b, c = (face + edge_mm for face in beyond_mm)
     outside = np.sqrt(np.maximum(a, 0) ** 2 + (np.maximum(b, 0) ** 2 + np.maximum(c, 0) ** 2))

@@ -12,7 +12,7 @@ from typing import Any
 import pandas as pd
 
 from segaudit.errors import Finding, raise_errors
-from segaudit.splits.deals import RULE, Deal, deal, describe, made_from, strata_faults, strata_or_none
+from segaudit.splits.deals import RULE, Deal, deal, dealt_rows, describe, made_from, strata_faults, strata_or_none
 from segaudit.splits.evenness import balance_table
 from segaudit.splits.identities import ALL, case_faults, patients_of
 from segaudit.splits.schemas import DROPPED, SPLITS
@@ -98,7 +98,8 @@ def assign(cases: pd.DataFrame, ratios: Mapping[str, float], strata: pd.DataFram
     weights = _weights(ratios)
     dealt = deal(patients_of(cases), levels, weights, seed, f"{RULE} assign")
     raise_errors(_empty_parts(dealt, names, weights))
-    table = splits_table(cases, dealt, names)
+    rows = dealt_rows(cases, dealt)
+    table = SPLITS.frame(rows.assign(split=[names[part] for part in rows.pop("part").tolist()]))
     total = sum(weights)
     targets = {name: weight / total for name, weight in zip(names, weights, strict=True)}
     manifest = {
@@ -108,19 +109,6 @@ def assign(cases: pd.DataFrame, ratios: Mapping[str, float], strata: pd.DataFram
         **describe(table),
     }
     return Split(table, balance_table(table, levels, targets), manifest, levels, DROPPED.frame([]))
-
-
-def splits_table(cases: pd.DataFrame, dealt: Deal, names: Sequence[str]) -> pd.DataFrame:
-    """Return the splits table of a deal, sorted by case."""
-    return SPLITS.frame(
-        {
-            "case": case,
-            "patient": patient,
-            "split": names[dealt.part_of[patient]],
-            "stratum": dealt.stratum_of[patient],
-        }
-        for case, patient in sorted(patients_of(cases).items())
-    )
 
 
 def _ratio_faults(ratios: Mapping[str, float]) -> list[Finding]:

@@ -9,7 +9,7 @@ from typing import Any
 import pandas as pd
 
 from segaudit.errors import Finding, raise_errors
-from segaudit.splits.deals import RULE, deal, describe, made_from, strata_faults, strata_or_none
+from segaudit.splits.deals import RULE, deal, dealt_rows, describe, made_from, strata_faults, strata_or_none
 from segaudit.splits.evenness import balance_table
 from segaudit.splits.identities import case_faults, patients_of
 from segaudit.splits.schemas import FOLDS
@@ -84,10 +84,7 @@ def folds(cases: pd.DataFrame, n_folds: int, strata: pd.DataFrame | None = None,
     raise_errors(faults)
     levels = strata_or_none(cases, strata)
     dealt = deal(patients_of(cases), levels, [1] * n_folds, seed, f"{RULE} folds")
-    table = FOLDS.frame(
-        {"case": case, "patient": patient, "fold": dealt.part_of[patient], "stratum": dealt.stratum_of[patient]}
-        for case, patient in sorted(patients_of(cases).items())
-    )
+    table = FOLDS.frame(dealt_rows(cases, dealt).rename(columns={"part": "fold"}))
     manifest = {
         **made_from(cases, dealt, seed),
         "rule": f"{RULE} folds",

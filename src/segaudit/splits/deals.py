@@ -135,6 +135,19 @@ def _name(columns: Sequence[str], key: Key) -> str:
     return "; ".join(f"{column}={level}" for column, level in zip(columns, key, strict=False))
 
 
+def dealt_rows(cases: pd.DataFrame, dealt: Deal) -> pd.DataFrame:
+    """Return case, patient, part (its number) and stratum of every case, sorted by case."""
+    pairs = sorted(patients_of(cases).items())
+    patients = [patient for _, patient in pairs]
+    columns: dict[str, list[Any]] = {
+        "case": [case for case, _ in pairs],
+        "patient": patients,
+        "part": [dealt.part_of[patient] for patient in patients],
+        "stratum": [dealt.stratum_of[patient] for patient in patients],
+    }
+    return pd.DataFrame(columns)
+
+
 def made_from(cases: pd.DataFrame, dealt: Deal, seed: int) -> dict[str, Any]:
     """Return what a manifest says of the input."""
     pairs = patients_of(cases)

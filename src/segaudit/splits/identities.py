@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Collection, Iterable, Mapping, Sequence
+from itertools import repeat
 
 import pandas as pd
 
@@ -38,14 +39,16 @@ def case_faults(cases: pd.DataFrame, where: str = CASES_TABLE) -> list[Finding]:
         return [Finding("CASES_EMPTY", "there are no cases.", where, "check the filters before this step.")]
     for name in ("case", "patient"):
         faults += _id_faults(cases[name], name, where)
-    patients_of: dict[str, set[str]] = {}
-    rows_of: dict[str, int] = {}
+    first: dict[str, str] = {}
+    torn: set[str] = set()
+    again: set[str] = set()
     for case, patient in zip(cases["case"].tolist(), cases["patient"].tolist(), strict=True):
         if isinstance(case, str) and isinstance(patient, str):
-            patients_of.setdefault(case, set()).add(patient)
-            rows_of[case] = rows_of.get(case, 0) + 1
-    torn = {case for case, patients in patients_of.items() if len(patients) > 1}
-    doubled = {case for case, rows in rows_of.items() if rows > 1} - torn
+            if case in first:
+                (again if first[case] == patient else torn).add(case)
+            else:
+                first[case] = patient
+    doubled = again - torn
     if torn:
         fact = f"{len(torn)} case(s) belong to two patients: {listed(torn)}."
         faults.append(Finding("CASE_TWO_PATIENTS", fact, f"{where}, column patient", "mend the patient of the case."))
@@ -94,13 +97,18 @@ def stranger_faults(splits: pd.DataFrame, cases: pd.DataFrame) -> list[Finding]:
 
 def levels(column: pd.Series) -> list[Level]:
     """Return a column's values as text, None where there is none (null, or an empty text)."""
-    return [None if pd.isna(value) else str(value) or None for value in column.tolist()]
+    codes, values = pd.factorize(column)  # few levels, many rows: each level is one text
+    texts = [*(str(value) or None for value in values.tolist()), None]
+    return [texts[code] for code in codes.tolist()]
 
 
 def by_case(table: pd.DataFrame, columns: Sequence[str]) -> dict[str, tuple[Level, ...]]:
     """Return the levels of the columns for each case, in sorted case order."""
-    rows = zip(table["case"].tolist(), *(levels(table[name]) for name in columns), strict=True)
-    return {row[0]: tuple(row[1:]) for row in sorted(rows, key=lambda row: row[0])}
+    cases = table["case"].tolist()
+    shared: dict[tuple[Level, ...], tuple[Level, ...]] = {}
+    own = zip(*(levels(table[name]) for name in columns), strict=True) if columns else repeat((), len(cases))
+    found = {case: shared.setdefault(row, row) for case, row in zip(cases, own, strict=True)}
+    return {case: found[case] for case in sorted(found)}
 
 
 def first_known(

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from segaudit.confounders import CAUTION, Confounders
 from segaudit.metrics import METRICS
-from segaudit.reports.document import Block, Cell, Column, Section, Table, long_table, prose
+from segaudit.reports.confounder_figures import Drawn, confounder_charts
+from segaudit.reports.document import Block, Cell, Column, Figure, Section, Table, long_table, prose
 from segaudit.reports.numbers import (
     NONE,
     count,
@@ -29,6 +32,14 @@ _TESTS = {
     "spearman": "Spearman",
 }
 _METHODS = {"ols": "difference of means", "van_elteren": "rank-biserial within strata"}
+_READ = {
+    "anatomy": "A point is the mean size in a group over that in the reference group, with its interval; 1: alike.",
+    "entanglement": "The darker, the more two go together; a frame: more than chance explains.",
+    "associations": "A point is a rank correlation with its interval; 0: the two do not go together.",
+    "adjusted": "The same cases without and with the covariates; what a gap loses was in part theirs.",
+    "dice-ndsc": "Joined: the mean Dice and the mean nDSC of the same cases. Where groups differ in Dice and not in "
+    "nDSC, the size of the structures may stand behind the gap.",
+}
 _SIZES = {"volume_mm3": "volume (mm³)", "voxels": "voxels", "components": "components"}
 
 
@@ -43,7 +54,7 @@ def confounding(reading: Reading) -> Section:
         regression(reading),
     ]
     if reading.confounders is None:
-        how = "segaudit confound RUN --adjust volume (or an attribute such as site), then segaudit report RUN."
+        how = "segaudit confound RUN --by sex --adjust volume (or an attribute such as site), then segaudit report RUN."
         blocks.append(prose("Anatomy, scanner and site were not set beside the groups. To have them here: ", how))
     else:
         blocks += [prose(CAUTION), *_tables(reading, reading.confounders)]
@@ -53,7 +64,28 @@ def confounding(reading: Reading) -> Section:
 
 
 def _tables(reading: Reading, found: Confounders) -> list[Block]:
-    return [_adjusted(reading, found), _anatomy(reading, found), _entanglement(found), _associations(reading, found)]
+    """Return each table of the confounders, its chart before it; of several models, those of the one that is read."""
+    charts = {drawn.name: _figure(drawn) for drawn in confounder_charts(_of_model(reading, found))}
+    tables = {
+        "adjusted": _adjusted(reading, found),
+        "anatomy": _anatomy(reading, found),
+        "entanglement": _entanglement(found),
+        "associations": _associations(reading, found),
+    }
+    blocks: list[Block] = [charts["dice-ndsc"]] if "dice-ndsc" in charts else []
+    for name, table in tables.items():
+        blocks += [charts[name]] if name in charts else []
+        blocks.append(table)
+    return blocks
+
+
+def _of_model(reading: Reading, found: Confounders) -> Confounders:
+    own = {name: getattr(found, name) for name in ("associations", "adjusted")}
+    return replace(found, **{name: table[table["model"] == reading.model] for name, table in own.items()})
+
+
+def _figure(drawn: Drawn) -> Figure:
+    return Figure(f"confound-{drawn.name}", drawn.title, drawn.chart, drawn.alt, _READ[drawn.name])
 
 
 def _adjusted(reading: Reading, found: Confounders) -> Table:
@@ -66,7 +98,7 @@ def _adjusted(reading: Reading, found: Confounders) -> Table:
             Cell(row["grouping"], note=f"{row['group']} − {row['reference_group']}"),
             Cell(row["ruler"]),
             Cell(reading.title(row["metric"], row["label"])),
-            Cell(row["adjusted_for"].replace("+", ", "), note=_METHODS.get(str(row["method"]), "")),
+            Cell(row["adjusted_for"].replace(" + ", ", "), note=_METHODS.get(str(row["method"]), "")),
             _contrast(row, ""),
             p_value(row["q"]),
             _contrast(row, "adjusted_"),
@@ -89,7 +121,7 @@ def _adjusted(reading: Reading, found: Confounders) -> Table:
         Column("status"),
     )
     caption = "The same cases without and with the covariates in the comparison; q over all contrasts of a ruler."
-    empty = "No covariate was named to adjust for (--adjust)."
+    empty = "No grouping (--by) or no covariate to adjust for (--adjust) was named."
     return long_table(
         "adjusted",
         "Gaps without and with adjustment",

@@ -2,17 +2,34 @@
 
 from __future__ import annotations
 
+from collections import Counter
+
 from segaudit.reports.document import Block, Cell, Column, Section, Table, long_table, prose
 from segaudit.reports.numbers import NONE, is_number, p_value
 from segaudit.reports.reading import Reading, Row, rows_of
 from segaudit.reports.sections.tests import ADJUSTMENTS, rejected_of
+from segaudit.reports.verdicts import counted
 
-_ROWS = 600
+_ROWS = 300
+_CHOICES = {
+    "leave_one_case_out": "one case left out",
+    "threshold": "another threshold",
+    "both_empty": "both masks empty",
+    "prediction_missing": "missing prediction",
+    "mean": "means in place of ranks",
+    "hd95": "HD95",
+}
+_STATUS = {
+    "too_few_patients": "too few patients to test",
+    "one_group": "one group alone has cases",
+    "undefined": "the score is undefined",
+    "saturated": "every score is the same",
+}
 
 
 def sensitivity(reading: Reading) -> Section:
     """Return the section on conventions."""
-    blocks: list[Block] = [_tried(reading), _counted(reading)]
+    blocks: list[Block] = [_tried(reading), *_not_tried(reading), _counted(reading)]
     blocks.append(prose("Other thresholds are under Thresholds.", role="note"))
     return Section("sensitivity", "Conventions", tuple(blocks))
 
@@ -20,18 +37,18 @@ def sensitivity(reading: Reading) -> Section:
 def _tried(reading: Reading) -> Table:
     """Return the verdicts that were taken again with one choice made otherwise, those that change first."""
     table = reading.audit.sensitivity
-    own = rows_of(table[table["model"] == reading.model])
+    own = rows_of(table[(table["model"] == reading.model) & (table["status"] == "ok")])
     front = (reading.metric, reading.label)
     own.sort(key=lambda row: (row["changes"] != "yes", (row["metric"], row["label"]) != front))
     rows = [
         (
-            Cell(row["change"], note=_detail(row, reading)),
+            Cell(_choice(row["change"]), note=_detail(row, reading)),
             Cell(row["grouping"] or "all"),
             Cell(row["ruler"]),
             Cell(reading.title(row["metric"], row["label"])),
             Cell(row["verdict_before"] or NONE, note=_q(row["q_before"])),
             Cell(row["verdict_after"] or NONE, note=_q(row["q_after"])),
-            Cell(row["changes"] or "not tried", tone="warning" if row["changes"] == "yes" else ""),
+            Cell(row["changes"], tone="warning" if row["changes"] == "yes" else ""),
         )
         for row in own
     ]
@@ -45,10 +62,31 @@ def _tried(reading: Reading) -> Table:
         Column("changes", filter=True),
     )
     changed = sum(row["changes"] == "yes" for row in own)
-    caption = f"{changed} of {len(own):,} verdicts change; those that do come first."
+    caption = f"{changed:,} of {counted(len(own), 'verdict')} taken again {'changes' if changed == 1 else 'change'}; "
+    caption += "those that do come first."
     empty = "No verdict was taken again with another choice."
     title, file = "Choices made otherwise", "sensitivity.csv"
     return long_table("tried", title, columns, rows, caption, most=_ROWS, file=file, empty=empty)
+
+
+def _not_tried(reading: Reading) -> list[Block]:
+    """Return which choices could not be made otherwise, and why, in words."""
+    table = reading.audit.sensitivity
+    own = table[(table["model"] == reading.model) & (table["status"] != "ok")]
+    found = Counter((_choice(row["change"]), row["detail"] or _status(row["status"])) for row in rows_of(own))
+    told = "; ".join(f"{choice}: {why} ({counted(n, 'test')})" for (choice, why), n in found.items())
+    return [prose(f"Not tried: {told}.", role="note")] if told else []
+
+
+def _status(status: str) -> str:
+    return _STATUS.get(status, status.replace("_", " "))
+
+
+def _choice(change: str) -> str:
+    """Return a choice in words."""
+    name, _, rule = change.partition(": ")
+    told = ADJUSTMENTS.get(rule, rule.replace("_", " "))
+    return _CHOICES.get(name, name.replace("_", " ")) + (f": {told}" if told else "")
 
 
 def _detail(row: Row, reading: Reading) -> str:

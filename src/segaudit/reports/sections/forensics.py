@@ -20,7 +20,7 @@ from segaudit.reports.numbers import (
 from segaudit.reports.reading import Reading, Row, number, rows_of, word
 from segaudit.reports.sections.summary import made_by, shared_training
 
-_ROWS = 800
+_ROWS = 400
 # quantities in the unit of the score; the others are ratios or statistics
 _DIFFERENCES = ("inflation", "inflation_shift", "gap_change", "differential_inflation")
 _NAMES = {

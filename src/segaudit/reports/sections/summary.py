@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from segaudit.reports import figures
+from segaudit.reports.descriptions import described_gaps, described_scores
 from segaudit.reports.document import Beside, Block, Cell, Column, Facts, Figure, Section, Table, Verdict, prose
 from segaudit.reports.looks import legend
 from segaudit.reports.numbers import (
@@ -225,7 +226,7 @@ def _figures(reading: Reading, name: str, shown: list[str]) -> list[Block]:
         f"{name}-scores",
         "The same predictions under every ruler",
         figures.rulers_chart(reading),
-        figures.described_scores(reading),
+        described_scores(reading),
         f"A dot is a case, the bar the median{_left_out(reading)}.",
     )
     forest = figures.gaps_chart(reading, shown)
@@ -237,7 +238,7 @@ def _figures(reading: Reading, name: str, shown: list[str]) -> list[Block]:
         f"{name}-gaps-figure",
         "Gaps of each attribute under every ruler",
         forest,
-        figures.described_gaps(reading, shown),
+        described_gaps(reading, shown),
         f"Line: {reading.audit.plan.level * 100:g} % interval; {legend(reading)}; {band}.",
     )
     return [Beside((left, right))]

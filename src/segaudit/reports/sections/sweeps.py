@@ -4,16 +4,19 @@ from __future__ import annotations
 
 from typing import Any
 
+import pandas as pd
+
 from segaudit.metrics import METRICS
 from segaudit.reports import figures
 from segaudit.reports.document import Beside, Block, Cell, Column, Figure, Section, Sweep, Table, long_table, prose
 from segaudit.reports.looks import legend
 from segaudit.reports.numbers import ratio, ratio_span
 from segaudit.reports.reading import Reading, Row, rows_of
+from segaudit.reports.verdicts import listed
 
 _FIGURES = 2
-_ROWS = 900
-_SLIDER_ROWS = 4_000
+_ROWS = 600
+_SLIDER_ROWS = 2_000
 
 
 def sweeps(reading: Reading) -> Section:
@@ -34,15 +37,27 @@ def sweeps(reading: Reading) -> Section:
     blocks += [Beside(drawn)] if len(drawn) > 1 else list(drawn)
     shown = own if len(own) <= _SLIDER_ROWS else front
     if len(front):
-        blocks.append(Sweep("sweep", _table(reading, rows_of(front)), _data(reading, rows_of(shown))))
+        blocks.append(Sweep("sweep", _table(reading, _trusted_first(reading, front)),
+                            _data(reading, _trusted_first(reading, shown))))  # fmt: skip
+    swept = set(own["metric"])
+    bare = [metric for metric in dict.fromkeys(metric for metric, _ in reading.cells) if metric not in swept]
+    if bare:
+        names = listed([reading.title(metric).split(" (")[0] for metric in bare], 12)
+        blocks.append(prose(f"No threshold is declared for {names}, so nothing passes or fails.", role="note"))
     return Section("sweeps", "Thresholds", tuple(blocks))
+
+
+def _trusted_first(reading: Reading, table: pd.DataFrame) -> list[Row]:
+    return sorted(rows_of(table), key=lambda row: reading.rulers.index(row["ruler"]))
 
 
 def _figure(reading: Reading, grouping: str, i: int) -> Figure | None:
     chart = figures.sweep_chart(reading, grouping) if i <= _FIGURES else None
     if chart is None:
         return None
-    caption = f"DIR with its interval at each threshold; dashed: 0.8; grey: saturated; {legend(reading)}."
+    flat = figures.saturated_zones(reading, grouping)
+    zones = ", ".join(f"{ruler} from {first:g} to {last:g}" for ruler, first, last in flat) or "none"
+    caption = f"DIR with its interval at each threshold; dashed: 0.8; grey: saturated ({zones}); {legend(reading)}."
     alt = f"DIR of {grouping} over the thresholds of {reading.title()}; the table below holds the values."
     return Figure(f"sweep-{i}", f"DIR of {grouping} by threshold", chart, alt, caption)
 

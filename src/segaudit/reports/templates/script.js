@@ -104,6 +104,67 @@
     });
   }
 
+  // A mark that carries a title is read by pointer, finger and keyboard: one stop a chart, arrows from mark to mark.
+  const tip = make("div", { className: "tip", hidden: true });
+  tip.setAttribute("aria-hidden", "true");
+  document.body.append(tip);
+  const NEAR = 18;
+  const middle = (mark) => {
+    const box = mark.getBoundingClientRect();
+    return [box.left + box.width / 2, box.top + box.height / 2];
+  };
+  const hide = () => { tip.hidden = true; };
+  const tell = (mark) => {
+    const [x, y] = middle(mark);
+    tip.textContent = mark.getAttribute("aria-label");
+    tip.hidden = false;
+    const most = document.documentElement.clientWidth - tip.offsetWidth - 8;
+    const above = y - tip.offsetHeight - 14;
+    tip.style.left = `${Math.max(8, Math.min(x - tip.offsetWidth / 2, most)) + window.scrollX}px`;
+    tip.style.top = `${(above < 4 ? y + 14 : above) + window.scrollY}px`;
+  };
+  const reads = (svg) => {
+    const titles = [...svg.querySelectorAll("title")].filter((title) => title.parentNode !== svg);
+    if (titles.length === 0) return;
+    const marks = titles.map((title) => {
+      const mark = title.parentNode;
+      mark.setAttribute("role", "img");
+      mark.setAttribute("aria-label", title.textContent);
+      mark.setAttribute("tabindex", "-1");
+      title.remove(); // else the browser would show it a second time
+      return mark;
+    });
+    svg.setAttribute("role", "group");
+    marks[0].setAttribute("tabindex", "0");
+    const go = (from, to) => {
+      from.setAttribute("tabindex", "-1");
+      to.setAttribute("tabindex", "0");
+      to.focus();
+    };
+    const steps = { ArrowRight: 1, ArrowDown: 1, ArrowLeft: -1, ArrowUp: -1 };
+    svg.addEventListener("keydown", (event) => {
+      const at = marks.indexOf(event.target);
+      if (event.key === "Escape") hide();
+      if (at < 0 || !(event.key in steps)) return;
+      event.preventDefault();
+      go(marks[at], marks[(at + steps[event.key] + marks.length) % marks.length]);
+    });
+    svg.addEventListener("focusin", (event) => { if (marks.includes(event.target)) tell(event.target); });
+    svg.addEventListener("focusout", hide);
+    svg.addEventListener("pointerleave", hide);
+    const nearest = (event) => {
+      const away = (mark) => {
+        const [x, y] = middle(mark);
+        return mark.contains(event.target) ? 0 : Math.hypot(x - event.clientX, y - event.clientY);
+      };
+      const [distance, mark] = marks.map((one) => [away(one), one]).reduce((a, b) => (b[0] < a[0] ? b : a));
+      if (distance <= NEAR) tell(mark); else hide();
+    };
+    svg.addEventListener("pointermove", nearest);
+    svg.addEventListener("pointerdown", nearest);
+  };
+  document.querySelectorAll("figure svg").forEach(reads);
+
   const slider = (box) => {
     const data = JSON.parse(document.getElementById(box.dataset.source).textContent);
     const choice = make("select");

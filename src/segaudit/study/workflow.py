@@ -1,0 +1,273 @@
+"""Run a study through Snakemake: checked before it starts, resumed where it stopped, one run at a time."""
+
+from __future__ import annotations
+
+import contextlib
+import re
+import shlex
+import shutil
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from importlib.util import find_spec
+from pathlib import Path
+
+from segaudit.config.study_lock import StepRecord, StudyLock
+from segaudit.errors import AuditError, Finding
+from segaudit.provenance import digest_json
+from segaudit.store import atomic, lock_file
+from segaudit.study.accounts import write_carbon
+from segaudit.study.environments import INSTALL
+from segaudit.study.jobs import DONE, failed_path, mark
+from segaudit.study.locks import differences, freeze, read_lock, write_lock
+from segaudit.study.plans import StudyPlan, plan_study
+from segaudit.study.proofs import begun_with, read_proof, why_not
+from segaudit.study.raw import RawCase, check_volumes
+
+SNAKEFILE = Path(__file__).with_name("Snakefile")
+PROFILES = Path(__file__).with_name("profiles")
+_HELD = ".running"
+_CHECKED = "checked.json"
+_WARM_START_S = 60.0
+
+
+@dataclass(frozen=True)
+class StepState:
+    """How far a step is: done, begun (an attempt that did not end), left, or stale with what has changed."""
+
+    step: StepRecord
+    state: str
+    reason: str
+    seconds: float
+
+
+def run_study(
+    path: Path, *, profile: str = "", jobs: int | None = None, renew: bool = False, options: Sequence[str] = ()
+) -> list[StepState]:
+    """Run what is left of a study; return the state of every step.
+
+    Parameters
+    ----------
+    path : Path
+        study.toml.
+    profile : str
+        Name of a profile that comes with the package (local, slurm, generic), or folder of another; local when empty.
+    jobs : int, optional
+        Steps at a time; as study.toml says when None.
+    renew : bool
+        Accept what has changed since the study began; the steps that rest on it are done again.
+    options : sequence of str
+        More options for Snakemake.
+
+    Raises
+    ------
+    AuditError
+        STUDY_EXTRA_MISSING, STUDY_HELD, STUDY_PROFILE_UNKNOWN, the codes of `plan_study` and of what has changed, one
+        finding a faulty image or label, STUDY_STEP_FAILED.
+    """
+    check_extra()
+    plan = plan_study(path)
+    folder = profile_folder(profile)
+    plan.home.mkdir(parents=True, exist_ok=True)
+    with running(plan.home):
+        lock = begin(plan, renew=renew)
+        refresh(plan.home, lock)
+        command = [sys.executable, "-m", "segaudit", "study", "step", str(plan.home.absolute())]
+        # a job on another node cannot ask the warm process of this one
+        warm = lock.machine["warm"] and executor_of(profile) == "local"
+        with _warm(plan.home) if warm else contextlib.nullcontext(command) as called:
+            code = _snakemake(plan.home, lock, shlex.join(called), folder, jobs, options)
+        states = status(plan.home, lock)
+        write_carbon(plan, lock)
+        if code:
+            raise AuditError(_failures(plan.home, lock))
+    return states
+
+
+def check_extra() -> None:
+    """Raise STUDY_EXTRA_MISSING when what trains is not installed."""
+    lacking = [name for name in ("torch", "nnunetv2", "snakemake") if find_spec(name) is None]
+    if lacking:
+        fact = f"{', '.join(lacking)} {'is' if len(lacking) == 1 else 'are'} not installed."
+        raise AuditError(Finding("STUDY_EXTRA_MISSING", fact, sys.executable, INSTALL))
+
+
+def profile_folder(name: str) -> Path:
+    """Return the folder of a Snakemake profile.
+
+    Raises
+    ------
+    AuditError
+        STUDY_PROFILE_UNKNOWN.
+    """
+    shipped = {one.name: one for one in PROFILES.iterdir() if (one / "config.yaml").is_file()}
+    folder = shipped.get(name or "local", Path(name))
+    if not (folder / "config.yaml").is_file():
+        fact = f"there is no profile '{name}'."
+        fix = f"give one of {', '.join(sorted(shipped))}, or a folder with a config.yaml."
+        raise AuditError(Finding("STUDY_PROFILE_UNKNOWN", fact, "--profile", fix))
+    return folder
+
+
+def executor_of(profile: str) -> str:
+    """Return the name of Snakemake's executor that a profile chooses."""
+    text = (profile_folder(profile) / "config.yaml").read_text(encoding="utf-8")
+    named = re.search(r"(?m)^executor:\s*(\S+)", text)
+    return named[1] if named else "local"
+
+
+@contextmanager
+def running(home: Path) -> Iterator[None]:
+    """Hold a study against a second run; the lock is the system's and ends with the process."""
+    with (home / _HELD).open("a+b") as file:
+        if not lock_file(file):
+            fact = f"another process runs the study in {home}."
+            fix = "let it end; `segaudit study status` shows how far it is."
+            raise AuditError(Finding("STUDY_HELD", fact, str(home), fix))
+        yield
+
+
+def begin(plan: StudyPlan, *, renew: bool = False) -> StudyLock:
+    """Freeze the study, or compare it with what was frozen; check every image and label that was not checked yet."""
+    lock = freeze(plan)
+    if (plan.home / "lock.json").is_file() and not renew:
+        changes = differences(read_lock(plan.home), lock)
+        if changes:
+            raise AuditError(changes)
+    _check_volumes(plan, lock)
+    write_lock(plan.home, lock)
+    return lock
+
+
+def _check_volumes(plan: StudyPlan, lock: StudyLock) -> None:
+    """Read every image and label once, before anything is trained; what was read is not read again."""
+    cases = {
+        (e.case, e.image_sha256, e.label_sha256): RawCase(e.case, Path(e.image), Path(e.label), lock.coding(e))
+        for one in lock.regimes
+        for e in one.exams
+        if not e.predicted
+    }
+    seen = {case for case, _, _ in cases}
+    bare = {
+        (case, lock.images[case], ""): RawCase(case, Path(path), None, {})
+        for one in lock.regimes
+        for case, path in one.predicted.items()
+        if case not in seen
+    }
+    asked = digest_json([sorted([*cases, *bare]), lock.labels, lock.codings])
+    note = plan.home / _CHECKED
+    if note.is_file() and note.read_text(encoding="utf-8") == asked:
+        return
+    labels = {name: tuple(values) for name, values in lock.labels.items()}
+    findings = check_volumes([*cases.values(), *bare.values()], labels)
+    if errors := [finding for finding in findings if finding.level == "error"]:
+        raise AuditError(errors)
+    with atomic(note) as temporary:
+        temporary.write_text(asked, encoding="utf-8")
+
+
+def refresh(home: Path, lock: StudyLock) -> list[StepState]:
+    """Remove the marks of steps that no proof bears out, so that Snakemake does them; return the states."""
+    states = status(home, lock)
+    for one in states:
+        if one.state != "done":
+            (home / DONE / one.step.name).unlink(missing_ok=True)
+        elif not (home / DONE / one.step.name).is_file():
+            mark(home, one.step.name)
+    return states
+
+
+def status(home: Path, lock: StudyLock, *, closely: bool = False) -> list[StepState]:
+    """Return the state of every step, in an order in which they can be done."""
+    found = []
+    for step in lock.steps:
+        proof, reason = read_proof(home, step.name), why_not(home, lock, step, closely=closely)
+        if not reason:
+            state = "done"
+        elif proof is not None:
+            state = "stale"
+        else:
+            state, reason = ("begun", "") if begun_with(home, step.name) else ("left", "")
+        if state != "done" and failed_path(home, step.name).is_file():
+            state, reason = "failed", failed_path(home, step.name).read_text(encoding="utf-8").splitlines()[0]
+        found.append(StepState(step, state, reason, proof.seconds if proof else 0.0))
+    return found
+
+
+def _failures(home: Path, lock: StudyLock) -> list[Finding]:
+    found = []
+    for one in status(home, lock):
+        log = home / "logs" / f"{one.step.name}.log"
+        if one.state == "failed":
+            found.append(Finding("STUDY_STEP_FAILED", f"step '{one.step.name}': {one.reason}", str(log)))
+        elif one.state == "begun":
+            last = _last_line(log)
+            fact = f"step '{one.step.name}' ended early{f': {last}' if last else '.'}"
+            found.append(Finding("STUDY_STEP_FAILED", fact, str(log), "read its log, and run again."))
+    if not found:
+        fact = "the workflow ended before every step was done."
+        found.append(Finding("STUDY_STEP_FAILED", fact, str(home / ".snakemake" / "log"), "run again."))
+    return found
+
+
+def _last_line(log: Path) -> str:
+    try:
+        lines = [line.strip() for line in log.read_text(encoding="utf-8", errors="replace").splitlines()]
+    except OSError:
+        return ""
+    return next((line for line in reversed(lines) if line), "")[:300]
+
+
+def _snakemake(
+    home: Path, lock: StudyLock, command: str, profile: Path, jobs: int | None, options: Sequence[str]
+) -> int:
+    """Run Snakemake in this process, so that both live and end together; return its exit status."""
+    from snakemake.cli import main
+
+    machine = lock.machine
+    threads = machine["threads"] + (machine["augmenters"] if machine["device"] == "cuda" else 0)
+    at_once = jobs or machine["jobs"]
+    argv = ["--snakefile", str(SNAKEFILE), "--directory", str(home.absolute()), "--profile", str(profile), "--nolock"]
+    argv += ["--config", f"home={home.absolute()}", f"command={command}"]
+    if profile == PROFILES / "local":
+        argv += ["--cores", str(at_once * threads), "--jobs", str(at_once), "--resources", f"gpu={machine['gpus']}"]
+    elif jobs is not None:
+        argv += ["--jobs", str(jobs)]
+    try:
+        main([*argv, *options])
+    except SystemExit as end:
+        return int(end.code or 0)
+    return 0
+
+
+@contextmanager
+def _warm(home: Path) -> Iterator[list[str]]:
+    """Start the process that steps are forked from; give the command that asks it for a step."""
+    folder = Path(tempfile.mkdtemp(prefix="segaudit-"))  # a socket's path must be short
+    socket = folder / "warm"
+    log = home / "logs" / "warm.log"
+    log.parent.mkdir(parents=True, exist_ok=True)
+    with log.open("ab") as out:
+        parent = subprocess.Popen(  # noqa: S603  (this interpreter, a module of ours)
+            [sys.executable, "-m", "segaudit.study.warm", "serve", str(socket)],
+            stdin=subprocess.DEVNULL,
+            stdout=out,
+            stderr=out,
+        )
+        try:
+            until = time.monotonic() + _WARM_START_S
+            while not socket.exists():
+                if parent.poll() is not None or time.monotonic() > until:
+                    fact = f"the process that steps are forked from did not start: {_last_line(log)}"
+                    fix = "set warm = false in [machine], or read its log."
+                    raise AuditError(Finding("STUDY_WARM_FAILED", fact, str(log), fix))
+                time.sleep(0.05)
+            yield [sys.executable, "-m", "segaudit.study.warm", "ask", str(socket), str(home.absolute())]
+        finally:
+            parent.terminate()
+            parent.wait()
+            shutil.rmtree(folder, ignore_errors=True)
