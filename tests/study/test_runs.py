@@ -176,7 +176,7 @@ def test_run__of_a_finished_study_does_nothing(whole):
 
 KILLS = {
     "preparation": lambda home: any(home.glob("nnunet/raw/.*.part")) or any(home.glob("nnunet/raw/Dataset*")),
-    "preprocessing": lambda home: any(home.glob("nnunet/preprocessed/*/MiniPlans_2d/*")),
+    "preprocessing": lambda home: any(home.glob("nnunet/preprocessed/*/*_2d/*")),
     "training": lambda home: any(home.glob("nnunet/results/**/checkpoint_latest.pth")),
     "validation": lambda home: any(home.glob("nnunet/results/**/validation/*")),
     "prediction": lambda home: any(home.glob("predictions/gold/.2d.part/*")),

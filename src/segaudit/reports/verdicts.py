@@ -205,7 +205,8 @@ def _changed(reading: Reading, other: str) -> tuple[str, Tone, str]:
 
 def _told(changed: list[Row], n: int) -> str:
     if not changed:
-        return f"{'the verdict stays' if n == 1 else f'all {n} verdicts stay'} the same"
+        all_of_them = {1: "the verdict stays", 2: "both verdicts stay"}.get(n, f"all {n:,} verdicts stay")
+        return f"{all_of_them} the same"
     kinds = []
     for mode in MODES:
         own = [row for row in changed if mode_of(word(row)) == mode]

@@ -16,20 +16,21 @@ from typing import Any
 
 from segaudit.config.study_lock import RegimeRecord, StepRecord, StudyLock
 from segaudit.errors import AuditError, Finding, did_you_mean
-from segaudit.provenance import digest_file
+from segaudit.provenance import digest_file, digest_json
 from segaudit.splits import TrainVal
 from segaudit.store import lock_file
 from segaudit.study import nnunet
 from segaudit.study.collecting import collect
 from segaudit.study.locks import read_lock
 from segaudit.study.plans import final_masks
-from segaudit.study.proofs import PROOFS, proving, why_not
+from segaudit.study.proofs import PROOFS, proving, read_proof, why_not
 from segaudit.study.raw import RawCase, check_raw, write_raw
 
 NNUNET = "nnunet"
 DONE = "done"
 _WATCH_S = 1.0
 _WAIT_S = 20.0
+_REASON_CHARACTERS = 4096
 
 Audit = Callable[[Path], None]
 
@@ -115,31 +116,38 @@ def mark(home: Path, name: str) -> None:
     path.touch()
 
 
-def failed_path(home: Path, name: str) -> Path:
-    """Return where the reason lies for which a step ended early."""
-    return home / PROOFS / f"{name}.failed"
+def reason_of(home: Path, name: str) -> str:
+    """Return why the last attempt at a step failed, as it was told; empty when none did."""
+    try:
+        return (home / PROOFS / f"{name}.failed").read_text(encoding="utf-8").strip()
+    except OSError:
+        return ""
 
 
 @contextmanager
 def _failing(home: Path, name: str) -> Iterator[None]:
     """Leave the reason of a failure where the workflow finds it, whatever machine the step ran on."""
-    path = failed_path(home, name)
-    path.unlink(missing_ok=True)
+    path = home / PROOFS / f"{name}.failed"
+    fix = "free space and run again: finished steps are kept, and a training goes on from its checkpoint."
+    full = Finding("DISK_FULL", f"no space is left for step '{name}'.", str(home), fix)
     try:
+        # its room is taken beforehand, for a full disk has none for the reason
+        path.write_text(" " * _REASON_CHARACTERS, encoding="utf-8")
         yield
+        path.unlink()
     except AuditError as error:
-        with suppress(OSError):
-            path.write_text(str(error), encoding="utf-8")
+        _leave(path, error)
         raise
     except OSError as error:
         if error.errno not in (errno.ENOSPC, errno.EDQUOT):
             raise
-        fact = f"no space is left for step '{name}'."
-        fix = "free space and run again: finished steps are kept, and a training goes on from its checkpoint."
-        full = AuditError(Finding("DISK_FULL", fact, str(error.filename or home), fix))
-        with suppress(OSError):
-            path.write_text(str(full), encoding="utf-8")
-        raise full from None
+        _leave(path, AuditError(full))
+        raise AuditError(full) from None
+
+
+def _leave(path: Path, error: AuditError) -> None:
+    with suppress(OSError), path.open("r+", encoding="utf-8") as file:
+        file.write(str(error).ljust(_REASON_CHARACTERS)[: _REASON_CHARACTERS // 4])
 
 
 @contextmanager
@@ -227,6 +235,10 @@ def _preprocess(job: Job, told: dict[str, Any], _audit: Audit) -> None:
     nnunet.preprocess(job.network, regime.dataset, regime.configurations, job.settings)
     folder = job.network / "preprocessed" / regime.dataset
     told["files"] = [path for path in folder.iterdir() if path.is_file()]
+    # the files above name the cases; what is learned from them is what was prepared, under this plan
+    told["result"] = digest_json(
+        [regime.configurations, *(proof.result for name in job.step.needs if (proof := read_proof(job.home, name)))]
+    )
 
 
 def _train(job: Job, told: dict[str, Any], _audit: Audit) -> None:

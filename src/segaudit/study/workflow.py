@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
 import re
 import shlex
 import shutil
@@ -11,18 +10,18 @@ import sys
 import tempfile
 import time
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext, suppress
 from dataclasses import dataclass
 from importlib.util import find_spec
 from pathlib import Path
 
 from segaudit.config.study_lock import StepRecord, StudyLock
-from segaudit.errors import AuditError, Finding
+from segaudit.errors import AuditError, Finding, raise_errors
 from segaudit.provenance import digest_json
 from segaudit.store import atomic, lock_file
 from segaudit.study.accounts import write_carbon
 from segaudit.study.environments import INSTALL
-from segaudit.study.jobs import DONE, failed_path, mark
+from segaudit.study.jobs import DONE, mark, reason_of
 from segaudit.study.locks import differences, freeze, read_lock, write_lock
 from segaudit.study.plans import StudyPlan, plan_study
 from segaudit.study.proofs import begun_with, read_proof, why_not
@@ -32,7 +31,7 @@ SNAKEFILE = Path(__file__).with_name("Snakefile")
 PROFILES = Path(__file__).with_name("profiles")
 _HELD = ".running"
 _CHECKED = "checked.json"
-_WARM_START_S = 60.0
+_WARM_START_S = 300.0
 
 
 @dataclass(frozen=True)
@@ -79,12 +78,13 @@ def run_study(
         command = [sys.executable, "-m", "segaudit", "study", "step", str(plan.home.absolute())]
         # a job on another node cannot ask the warm process of this one
         warm = lock.machine["warm"] and executor_of(profile) == "local"
-        with _warm(plan.home) if warm else contextlib.nullcontext(command) as called:
+        with _warm(plan.home) if warm else nullcontext(command) as called:
             code = _snakemake(plan.home, lock, shlex.join(called), folder, jobs, options)
         states = status(plan.home, lock)
-        write_carbon(plan, lock)
-        if code:
-            raise AuditError(_failures(plan.home, lock))
+        failures = _failures(plan.home, lock) if code else []
+        with suppress(AuditError) if failures else nullcontext():
+            write_carbon(plan, lock)
+        raise_errors(failures)
     return states
 
 
@@ -192,8 +192,8 @@ def status(home: Path, lock: StudyLock, *, closely: bool = False) -> list[StepSt
             state = "stale"
         else:
             state, reason = ("begun", "") if begun_with(home, step.name) else ("left", "")
-        if state != "done" and failed_path(home, step.name).is_file():
-            state, reason = "failed", failed_path(home, step.name).read_text(encoding="utf-8").splitlines()[0]
+        if state != "done" and (why := reason_of(home, step.name)):
+            state, reason = "failed", why.splitlines()[0]
         found.append(StepState(step, state, reason, proof.seconds if proof else 0.0))
     return found
 
@@ -232,6 +232,7 @@ def _snakemake(
     threads = machine["threads"] + (machine["augmenters"] if machine["device"] == "cuda" else 0)
     at_once = jobs or machine["jobs"]
     argv = ["--snakefile", str(SNAKEFILE), "--directory", str(home.absolute()), "--profile", str(profile), "--nolock"]
+    argv += ["--quiet", "rules", "host"]
     argv += ["--config", f"home={home.absolute()}", f"command={command}"]
     if profile == PROFILES / "local":
         argv += ["--cores", str(at_once * threads), "--jobs", str(at_once), "--resources", f"gpu={machine['gpus']}"]
