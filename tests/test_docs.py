@@ -53,7 +53,7 @@ GIVEN = {
     "report.md": _AUDIT,
     "splits.md": _PEOPLE,
 }
-SLOW = {"simulation.md", "getting-started.md"}
+SLOW = {"simulation.md", "getting-started.md", "reproduce-cspineseg.md", "study.md"}
 
 
 def _blocks(page: Path) -> str:

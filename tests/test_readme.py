@@ -57,4 +57,5 @@ def test_readme__its_first_screen_holds_two_commands():
 
 def test_readme__names_commands_that_exist():
     known = {command.name or command.callback.__name__ for command in commands.app.registered_commands}
+    known |= {group.name for group in commands.app.registered_groups}
     assert set(re.findall(r"segaudit ([a-z]+) ", README)) - {"audits", "never", "says"} <= known

@@ -14,6 +14,7 @@ from segaudit.cohorts import Cohort, MaskSet, discover_masks, read_cohort
 from segaudit.config.study_lock import StudyLock
 from segaudit.config.toml_text import toml_text
 from segaudit.errors import AuditError, Finding
+from segaudit.lines import Progress, silent
 from segaudit.runs import read_audit
 from segaudit.scores import MACRO, score
 from segaudit.store import RunDirectory, atomic
@@ -82,7 +83,7 @@ class Miniature:
             index=["regime", "prediction"], columns="ruler", values="told", aggfunc="first", sort=False
         ).reset_index()
         tests = self.tests.assign(
-            p=[f"{p:.4f}" for p in self.tests["p"]], q=["" if pd.isna(q) else f"{q:.4f}" for q in self.tests["q"]]
+            p=[_probability(p) for p in self.tests["p"]], q=[_probability(q) for q in self.tests["q"]]
         )
         return [
             ("Macro Dice over the test cases, mean (SD), by ruler", wide.rename_axis(columns=None)),
@@ -95,7 +96,11 @@ class Miniature:
         return [f"{self.trainings} trainings, {self.seconds:.0f} s", *pages]
 
 
-def run_miniature(folder: Path, *, short: bool = False, seed: int = 1) -> Miniature:
+def _probability(value: float) -> str:
+    return "" if pd.isna(value) else "< 0.0001" if value < 0.0001 else f"{value:.4f}"
+
+
+def run_miniature(folder: Path, *, short: bool = False, seed: int = 1, progress: Progress = silent) -> Miniature:
     """Run the miniature, or what is left of it, and return its figures.
 
     Raises
@@ -108,12 +113,14 @@ def run_miniature(folder: Path, *, short: bool = False, seed: int = 1) -> Miniat
     folder.mkdir(parents=True, exist_ok=True)
     path = folder / STUDY
     if not path.is_file():
+        progress("drawing phantoms", 0, 1)
         _write_inputs(folder, form, seed)
-    run_study(path)
+        progress("drawing phantoms", 1, 1)
+    run_study(path, progress=progress)
     home = folder / "study"
     lock = read_lock(home)
     dice = dice_table(home, lock)
-    _check_learned(dice, form)
+    check_learned(dice, form)
     n_trainings = sum(step.verb == "train" for step in lock.steps)
     return Miniature(folder, dice, tests_table(home), time.monotonic() - begun, n_trainings)
 
@@ -229,7 +236,8 @@ def tests_table(home: Path) -> pd.DataFrame:
     )
 
 
-def _check_learned(dice: pd.DataFrame, form: Form) -> None:
+def check_learned(dice: pd.DataFrame, form: Form) -> None:
+    """Raise MINIATURE_NOT_LEARNED when a regime stays below the least Dice of a form against the truth."""
     reached: Mapping[str, float] = {
         row["regime"]: row["mean"]
         for row in dice.to_dict("records")

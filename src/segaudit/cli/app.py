@@ -97,7 +97,7 @@ def demo(
         cohort = simulate_cohort(out, seed=seed)
         told("simulating", 1, 1)
         result = run_plan(cohort.parent / "audit.toml", means=Means(workers), progress=told)
-        result = with_report(result, ("html", "json"), told)
+        result = with_report(result, ("html", "latex", "json"), told)
     screens.show(result)
 
 
@@ -318,7 +318,7 @@ def run(
 
     with screens.progress() as told:
         result = run_plan(plan, out, means=Means(workers, scheduler, fresh, keep_going, max_bytes), progress=told)
-        result = with_report(result, ("html", "json"), told)
+        result = with_report(result, ("html", "latex", "json"), told)
     screens.show(result, as_json=as_json)
     if keep_going:
         _end(result.audit.scores.table["status"])

@@ -59,10 +59,11 @@ def run(
     ] = None,
 ) -> None:
     """Run what is left of a study; after an interruption the same command goes on."""
-    from segaudit.cli import studied
+    from segaudit.cli import screens, studied
     from segaudit.study.workflow import run_study
 
-    states = run_study(path, profile=profile, jobs=jobs, renew=renew, options=option or ())
+    with screens.progress() as told:
+        states = run_study(path, profile=profile, jobs=jobs, renew=renew, options=option or (), progress=told)
     studied.show_done(path, states)
 
 
@@ -130,10 +131,12 @@ def mini(
     short: Annotated[bool, typer.Option("--short", help="Two folds and fewer phantoms.")] = False,
 ) -> None:
     """Run the whole study in small, with real training: phantoms, two regimes, ensembles, both audits."""
-    from segaudit.cli import studied
+    from segaudit.cli import screens, studied
     from segaudit.miniatures import run_miniature
 
-    studied.show_miniature(run_miniature(out, short=short, seed=seed))
+    with screens.progress() as told:
+        made = run_miniature(out, short=short, seed=seed, progress=told)
+    studied.show_miniature(made)
 
 
 @study.command(hidden=True)

@@ -8,8 +8,9 @@ import shutil
 import subprocess
 import sys
 import tempfile
+import threading
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, nullcontext, suppress
 from dataclasses import dataclass
 from importlib.util import find_spec
@@ -32,6 +33,9 @@ PROFILES = Path(__file__).with_name("profiles")
 _HELD = ".running"
 _CHECKED = "checked.json"
 _WARM_START_S = 300.0
+_LOOK_S = 1.0
+
+Progress = Callable[[str, int, int], None]
 
 
 @dataclass(frozen=True)
@@ -45,7 +49,13 @@ class StepState:
 
 
 def run_study(
-    path: Path, *, profile: str = "", jobs: int | None = None, renew: bool = False, options: Sequence[str] = ()
+    path: Path,
+    *,
+    profile: str = "",
+    jobs: int | None = None,
+    renew: bool = False,
+    options: Sequence[str] = (),
+    progress: Progress = lambda _what, _done, _total: None,
 ) -> list[StepState]:
     """Run what is left of a study; return the state of every step.
 
@@ -61,6 +71,8 @@ def run_study(
         Accept what has changed since the study began; the steps that rest on it are done again.
     options : sequence of str
         More options for Snakemake.
+    progress : callable
+        Told in words what is done, and how much of how much.
 
     Raises
     ------
@@ -73,12 +85,14 @@ def run_study(
     folder = profile_folder(profile)
     plan.home.mkdir(parents=True, exist_ok=True)
     with running(plan.home):
+        progress("reading images and labels", 0, 1)
         lock = begin(plan, renew=renew)
+        progress("reading images and labels", 1, 1)
         refresh(plan.home, lock)
         command = [sys.executable, "-m", "segaudit", "study", "step", str(plan.home.absolute())]
         # a job on another node cannot ask the warm process of this one
         warm = lock.machine["warm"] and executor_of(profile) == "local"
-        with _warm(plan.home) if warm else nullcontext(command) as called:
+        with _warm(plan.home) if warm else nullcontext(command) as called, _told(plan.home, lock, progress):
             code = _snakemake(plan.home, lock, shlex.join(called), folder, jobs, options)
         states = status(plan.home, lock)
         failures = _failures(plan.home, lock) if code else []
@@ -222,6 +236,27 @@ def _last_line(log: Path) -> str:
     return next((line for line in reversed(lines) if line), "")[:300]
 
 
+@contextmanager
+def _told(home: Path, lock: StudyLock, progress: Progress) -> Iterator[None]:
+    """Tell how many steps are done while Snakemake, which says more than a person reads, goes to a log."""
+    ended = threading.Event()
+
+    def watch() -> None:
+        while True:
+            last = ended.wait(_LOOK_S)
+            progress("steps", sum((home / DONE / step.name).is_file() for step in lock.steps), len(lock.steps))
+            if last:
+                return
+
+    watching = threading.Thread(target=watch, daemon=True)
+    watching.start()
+    try:
+        yield
+    finally:
+        ended.set()
+        watching.join()
+
+
 def _snakemake(
     home: Path, lock: StudyLock, command: str, profile: Path, jobs: int | None, options: Sequence[str]
 ) -> int:
@@ -232,7 +267,7 @@ def _snakemake(
     threads = machine["threads"] + (machine["augmenters"] if machine["device"] == "cuda" else 0)
     at_once = jobs or machine["jobs"]
     argv = ["--snakefile", str(SNAKEFILE), "--directory", str(home.absolute()), "--profile", str(profile), "--nolock"]
-    argv += ["--quiet", "rules", "host"]
+    argv += ["--quiet", "all"]
     argv += ["--config", f"home={home.absolute()}", f"command={command}"]
     if profile == PROFILES / "local":
         argv += ["--cores", str(at_once * threads), "--jobs", str(at_once), "--resources", f"gpu={machine['gpus']}"]
