@@ -18,6 +18,7 @@ import numpy as np
 import pandas as pd
 from scipy import stats
 
+import drawing
 from segaudit.stats.effects import epsilon_squared_interval
 from segaudit.stats.intervals import dir_interval, dpd_interval, hodges_lehmann, median_gap_interval
 from segaudit.stats.resample import bootstrap_disparities, permute_disparities, rate_table
@@ -135,18 +136,30 @@ def compare(draws, *, full):
     print(f"  scipy.stats.bootstrap, BCa of DIR    {theirs[0]:9.1f} s   (measured on {len(chosen)} cells)")
     print(f"  loop of shuffles, DIR                {theirs[1]:9.1f} s   (measured on {len(chosen)} cells)")
     print(f"  ratio, bootstrap alone {theirs[0] / ours:.0f}x; bootstrap and shuffles {theirs.sum() / ours:.0f}x")
+    shown = {"segaudit": ours, "scipy.stats.bootstrap, BCa": theirs[0], "loop of shuffles": theirs[1]}
     for name, way in (("data-frame group-by a resample", by_frame), ("Fairlearn MetricFrame, n_boot", by_fairlearn)):
         taken = np.mean([way(cell) for cell in chosen]) * draws * len(every)
         told = f"{taken:9.1f} s   (scaled from {FRAME_DRAWS} draws), ratio {taken / ours:.0f}x"
         print(f"  {name:36s} {told if np.isfinite(taken) else 'not installed'}")
+        if np.isfinite(taken):
+            shown[name] = taken
+    rows = [{"set": "63 cells", "way": way, "value": float(taken)} for way, taken in shown.items()]
+    drawing.bars("statistics", rows, f"63 cells of 228 cases, {draws} draws: CPU time", "s")
 
 
 def growth(draws):
     print("\ncost of one cell (groups of 63, 87 and 78 in 228, scaled), milliseconds")
     names = ("bootstrap", "permute", "counting rows", "rank test", "medians", "HL")
     print(f"  {'n':>9}  " + "  ".join(f"{name:>13}" for name in names))
+    rows = []
     for n in (228, 10_000, 1_000_000):
-        print(f"  {n:>9}  " + "  ".join(f"{seconds * 1e3:>13.2f}" for seconds in cell_times(n, draws)))
+        times = [float(seconds * 1e3) for seconds in cell_times(n, draws)]
+        print(f"  {n:>9}  " + "  ".join(f"{ms:>13.2f}" for ms in times))
+        rows += [
+            {"what": "cases of a cell", "unit": "ms", "way": name, "size": n, "value": max(ms, 1e-3)}
+            for name, ms in zip(names, times, strict=True)
+        ]
+    drawing.lines("statistics-growth", rows, "One cell, CPU time")
 
 
 def cell_times(n, draws):

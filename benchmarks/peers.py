@@ -28,6 +28,7 @@ from pathlib import Path
 import nibabel as nib
 import numpy as np
 
+import drawing
 from peer_scorers import LABELS, PACKAGES, SCORERS
 from scoring import spine
 
@@ -187,6 +188,8 @@ def main() -> None:
         scorer.end()
     rows = show(times, values, scorers, absent, versions(python))
     print(f"load of the machine (1, 5, 15 minutes) before {load} and after {os.getloadavg()}; {os.cpu_count()} cores")
+    shown = [{"set": row["set"], "way": row["scorer"], "value": row["median_ms"]} for row in rows]
+    drawing.bars("peers", shown, "Load, Dice and HD95 of both structures of a case: median CPU time", "ms")
     if options.json:
         options.json.write_text(json.dumps(rows, indent=1))
 

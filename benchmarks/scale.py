@@ -121,11 +121,17 @@ def measured(verb: str, *numbers: int) -> dict[str, float]:
 
 
 def table() -> None:
+    import drawing  # not in the measured processes: charts take memory
+
     print(f"{os.cpu_count()} cores; load {os.getloadavg()[0]:.1f}\n")
     print("audit: 2 rulers, 2 structures and macro, 3 metrics, 3 groupings; tables read, audited, compared, written")
     print(f"{'cases':>9} {'draws':>7} {'wall s':>8} {'CPU s':>8} {'peak MiB':>9}")
+    rows = []
     for n_cases, n_draws in AUDITS:
         found = measured("audit", n_cases, n_draws)
+        for unit, key in (("CPU s", "cpu_s"), ("peak MiB", "peak_mib")):
+            row = {"what": f"cases of an audit, {unit}", "unit": unit, "way": f"{n_draws} draws", "size": n_cases}
+            rows.append({**row, "value": found[key]})
         print(f"{n_cases:>9} {n_draws:>7} {found['wall_s']:>8.1f} {found['cpu_s']:>8.1f} {found['peak_mib']:>9.0f}")
     print("\nscore: 24 x 24 x 12 voxels, 2 structures, one ruler, with a ledger")
     print(
@@ -133,9 +139,13 @@ def table() -> None:
     )
     for n_cases, n_workers in SCORINGS:
         found = measured("score", n_cases, n_workers)
+        for unit, key in (("s", "wall_s"), ("MiB of a worker", "worker_mib")):
+            row = {"what": f"cases scored, {unit}", "unit": unit, "way": f"{n_workers} workers", "size": n_cases}
+            rows.append({**row, "value": found[key]})
         rate, before, worker = n_cases / found["wall_s"], found["before_mib"], found["worker_mib"]
-        row = f"{n_cases:>9} {n_workers:>7} {found['wall_s']:>8.1f} {rate:>8.0f}"
-        print(f"{row} {found['peak_mib']:>9.0f} {before:>13.0f} {worker:>9.0f}")
+        told = f"{n_cases:>9} {n_workers:>7} {found['wall_s']:>8.1f} {rate:>8.0f}"
+        print(f"{told} {found['peak_mib']:>9.0f} {before:>13.0f} {worker:>9.0f}")
+    drawing.lines("scale", rows, "Audits and scoring by cases")
 
 
 if __name__ == "__main__":

@@ -23,6 +23,7 @@ from pathlib import Path
 
 import numpy as np
 
+import drawing
 from segaudit import score_folders
 from segaudit.metrics import kernel, measure
 from segaudit.volumes import write_labels
@@ -150,7 +151,31 @@ def folders_on_workers(prediction, reference, spacing, turns, n_cases=200):
         return best_seconds(ways, turns)
 
 
+def by_labels(repeats):
+    """Yield the number of labels and the milliseconds of a case whose structures are cut into so many."""
+    _, prediction, reference, spacing = next(cases_to_run())
+    for n_labels in (1, 2, 4, 8, 16, 32):
+        value = (np.arange(prediction.shape[2]) * n_labels // prediction.shape[2] + 1).astype(np.uint8)
+        images = [np.asfortranarray(np.where(image > 0, value, 0)) for image in (prediction, reference)]
+        labels = {str(number): (number,) for number in range(1, n_labels + 1)}
+        found = milliseconds(measure, *images, labels, labels, spacing, repeats=repeats)[0]
+        yield n_labels, found
+
+
+def show_labels(repeats):
+    """Print and return how the time of a case grows with its labels."""
+    print("labels of a case as A, and the kernel's ms with pieces counted:", end="")
+    rows = []
+    for n_labels, found in by_labels(repeats):
+        print(f"  {n_labels}: {found:.2f}", end="")
+        rows.append({"what": "labels of a case", "unit": "ms", "way": "kernel", "size": n_labels, "value": found})
+    print()
+    return rows
+
+
 def show_scaling(turns):
+    """Print and return how the work speeds up with workers and threads."""
+    rows = []
     name, *case = next(cases_to_run())
     for what, seconds in (
         ("kernel, 60 cases", kernel_on_threads(*case, turns)),
@@ -158,7 +183,12 @@ def show_scaling(turns):
     ):
         one, *others = seconds.items()
         told = ", ".join(f"{way} {taken:.2f} s (x{one[1] / taken:.2f})" for way, taken in others)
+        rows += [
+            {"what": what, "unit": "s", "way": way.split()[1].rstrip("s") + "s", "size": int(way[0]), "value": taken}
+            for way, taken in seconds.items()
+        ]
         print(f"{what} as {name}: {one[0]} {one[1]:.2f} s, {told}; load {os.getloadavg()[0]:.1f}")
+    return rows
 
 
 def main():
@@ -191,8 +221,12 @@ def main():
         for way in (*ways, "peer"):
             if way in row:
                 print(f"    {way:8s}", *(f"Dice {d:.6f} HD95 {h:.9f}" for d, h in row[f"{way}_values"]))
+    shown = [{"set": r["case"], "way": way, "value": r[way]} for r in rows for way in (*ways, "peer") if way in r]
+    named = [{**row, "way": "surface-distance"} if row["way"] == "peer" else row for row in shown]
+    drawing.bars("scoring", named, "Dice and HD95 of a case, CPU time of one thread", "ms")
     if "kernel" in ways:
-        show_scaling(options.repeats)
+        grown = show_labels(options.repeats) + show_scaling(options.repeats)
+        drawing.lines("scoring-growth", grown, "Scoring by labels, threads and workers")
     if options.json:
         options.json.write_text(json.dumps(rows, indent=1))
 

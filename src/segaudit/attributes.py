@@ -12,7 +12,8 @@ from typing import Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from segaudit.errors import AuditError, Finding, did_you_mean
+from segaudit.errors import AuditError, Finding
+from segaudit.groupings import unknown_attribute
 
 AttributeKind = Literal["level", "number", "age"]
 Of = Literal["patient", "case"]
@@ -159,7 +160,7 @@ def listing(names: Iterable[object], shown: int = 5) -> str:
     return ", ".join(items[:shown]) + more
 
 
-def counted(values: Iterable[str]) -> str:
+def tallied(values: Iterable[str]) -> str:
     """Return each distinct value with its count, the most frequent first."""
     counts = sorted(Counter(values).items(), key=lambda item: (-item[1], item[0]))
     return listing([f"'{value}' ({count})" for value, count in counts], _SHOWN_VALUES)
@@ -319,9 +320,7 @@ def resolve_column(name: str, columns: Sequence[str], where: str) -> tuple[str, 
     same = [column for column in columns if letters(column) == plain]
     fits = same or [column for column in columns if letters(column) in ALIASES.get(plain, ())]
     if not fits:
-        raise AuditError(
-            Finding("UNKNOWN_ATTRIBUTE", f"there is no attribute '{name}'.", where, did_you_mean(name, columns))
-        )
+        raise AuditError(unknown_attribute(name, columns, where))
     if len(fits) > 1:
         fact = f"columns {' and '.join(repr(column) for column in fits)} both fit attribute '{name}'."
         raise AuditError(Finding("ATTRIBUTE_AMBIGUOUS", fact, where, "name the column."))

@@ -65,6 +65,17 @@ def raise_errors(findings: Iterable[Finding]) -> None:
         raise AuditError(errors)
 
 
+def counted(n: int, one: str, many: str = "") -> str:
+    """Return a number with its words, of which `many` says the plural where an s does not make it.
+
+    Examples
+    --------
+    >>> counted(1, "case"), counted(2, "case has", "cases have")
+    ('1 case', '2 cases have')
+    """
+    return f"{n:,} {one if n == 1 else many or one + 's'}"
+
+
 def did_you_mean(name: str, known: Iterable[str]) -> str:
     """Return the fix text for an unknown name: the nearest known one, and the known ones."""
     names = sorted(known)

@@ -4,15 +4,16 @@ from __future__ import annotations
 
 import itertools
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 import numpy as np
 import pandas as pd
 
-from segaudit.errors import AuditError, Finding, did_you_mean
+from segaudit.errors import AuditError, Finding, Level, did_you_mean
 
 JOIN = " & "
+MANY_VALUES = 20  # a number of more values makes no groups by itself
 _SPEC = re.compile(r"^(?P<attribute>[^=:*]+?)\s*(?:=(?P<levels>[^=:*]+)|:(?P<cuts>[-+0-9.,\s]+))?$")
 
 
@@ -93,14 +94,8 @@ def by_cuts(name: str, attribute: str, *cuts: float, labels: Sequence[str] | Non
     """
     numbers = tuple(float(cut) for cut in cuts)
     if not numbers or not all(np.isfinite(numbers)) or any(a >= b for a, b in itertools.pairwise(numbers)):
-        raise AuditError(
-            Finding(
-                "GROUPING_CUTS",
-                f"the cuts of '{name}' are {list(cuts)}.",
-                f"grouping '{name}'",
-                "give ascending numbers.",
-            )
-        )
+        fact = f"the cuts of '{name}' are {', '.join(f'{cut:g}' for cut in numbers) or 'not given'}."
+        raise AuditError(Finding("GROUPING_CUTS", fact, f"grouping '{name}'", "give ascending numbers."))
     shown = [f"{cut:g}" for cut in numbers]
     levels = tuple(labels or (f"<{shown[0]}", *(f"{a}-{b}" for a, b in itertools.pairwise(shown)), f"{shown[-1]}+"))
     _refuse_doubles(name, levels)
@@ -183,22 +178,35 @@ def resolve(grouping: Grouping, cases: pd.DataFrame) -> Grouping:
     if grouping.parts:
         return replace(crossing(*(resolve(part, cases) for part in grouping.parts)), name=grouping.name)
     if grouping.attribute not in cases.columns:
-        known = [c for c in cases.columns if c not in ("case", "patient") and not c.endswith("_top_coded")]
-        fact = f"there is no attribute '{grouping.attribute}'."
-        raise AuditError(
-            Finding("UNKNOWN_ATTRIBUTE", fact, f"grouping '{grouping.name}'", did_you_mean(grouping.attribute, known))
-        )
+        raise AuditError(unknown_attribute(grouping.attribute, cases.columns, f"grouping '{grouping.name}'"))
     column = cases[grouping.attribute]
     if grouping.cuts and not pd.api.types.is_numeric_dtype(column):
-        fact = (
-            f"cuts need numbers, and '{grouping.attribute}' holds words (such as {column.dropna().iloc[:1].tolist()})."
-        )
+        words = column.dropna()
+        held = f"words, such as '{words.iloc[0]}'" if len(words) else "nothing"
+        fact = f"cuts need numbers, and '{grouping.attribute}' holds {held}."
         fix = "declare it as kind = 'number' or 'age', or group it by levels."
         raise AuditError(Finding("GROUPING_NOT_NUMERIC", fact, f"grouping '{grouping.name}'", fix))
     if grouping.levels:
         _refuse_strangers(grouping, column)
         return grouping
     return replace(grouping, levels=tuple(sorted(_as_text(column.dropna()).unique())))
+
+
+def attribute_names(columns: Iterable[str]) -> list[str]:
+    """Return the columns of the cases that a grouping may name."""
+    return [name for name in columns if name not in ("case", "patient") and not name.endswith("_top_coded")]
+
+
+def unknown_attribute(name: str, columns: Iterable[str], where: str) -> Finding:
+    """Return what to say where the cases have no such column."""
+    fix = did_you_mean(name, attribute_names(columns))
+    return Finding("UNKNOWN_ATTRIBUTE", f"there is no attribute '{name}'.", where, fix)
+
+
+def cuts_needed(name: str, cases: pd.DataFrame, where: str, level: Level = "error") -> Finding:
+    """Return what to say where a number of many values is to make groups."""
+    fact = f"'{name}' is a number with {cases[name].nunique()} values, and no cuts such as {name}:40,60 are given."
+    return Finding("GROUPING_NEEDS_CUTS", fact, where, f"write its cuts: {name}:40,60.", level)
 
 
 def assign(grouping: Grouping, cases: pd.DataFrame) -> tuple[pd.Series, pd.Series]:

@@ -18,7 +18,7 @@ from segaudit.groupings import Grouping, parse_all
 from segaudit.participants import Participants, join_participants, read_participants
 from segaudit.provenance import Step
 from segaudit.rulers import RulerComparison, compare_rulers
-from segaudit.runs import read_audit, read_cohort_of, read_scores_of, write_audit, write_scores
+from segaudit.runs import image_limit, read_audit, read_cohort_of, read_scores_of, write_audit, write_scores
 from segaudit.scores import (
     LEDGER,
     Scores,
@@ -254,7 +254,14 @@ def audit_scores(
 
 
 def _audited(
-    scores: Scores, cohort: Cohort, plan: Plan, versus: Versus, *, workers: int | None, progress: Progress
+    scores: Scores,
+    cohort: Cohort,
+    plan: Plan,
+    versus: Versus,
+    *,
+    workers: int | None,
+    progress: Progress,
+    max_bytes: int = DEFAULT_MAX_BYTES,
 ) -> Result:
     """Return the audit of scores, and the other rulers compared with the trusted one."""
     first, against = versus.of(scores.rulers)
@@ -263,7 +270,9 @@ def _audited(
     comparisons = []
     processes = workers or os.cpu_count() or 1
     for i, other in enumerate(against, 1):
-        comparisons.append(compare_rulers(found, first, other, second=versus.second, workers=processes))
+        comparisons.append(
+            compare_rulers(found, first, other, second=versus.second, workers=processes, max_bytes=max_bytes)
+        )
         progress("comparing rulers", i, len(against))
     return Result(found, comparisons)
 
@@ -302,7 +311,7 @@ def audit_run(
     run = RunDirectory(folder)
     with run.alone(lambda: progress(WAITING, 0, 1)):
         scores, cohort = read_scores_of(run), read_cohort_of(run)
-        result = _audited(scores, cohort, plan, versus, workers=workers, progress=progress)
+        result = _audited(scores, cohort, plan, versus, workers=workers, progress=progress, max_bytes=image_limit(run))
         _write_result(run, result, versus, files)
     return replace(result, run=folder)
 

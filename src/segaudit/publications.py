@@ -14,10 +14,9 @@ from segaudit.confounders.schemas import ADJUSTED, ANATOMY, ASSOCIATIONS, ENTANG
 from segaudit.gates import Gate, gate
 from segaudit.lines import WAITING, Progress, Result, silent
 from segaudit.provenance import Step
-from segaudit.runs import read_audit, write_page_one
+from segaudit.runs import image_limit, read_audit, write_page_one
 from segaudit.store import RunDirectory
 from segaudit.tables import DISPARITIES, GROUPS, RULERS
-from segaudit.volumes import DEFAULT_MAX_BYTES
 
 if TYPE_CHECKING:  # charts and templates are loaded when a report is made
     from segaudit.reports import Report
@@ -44,7 +43,6 @@ def _report(run: RunDirectory, *, show_cases: bool) -> Report:
     steps = run.steps()
     read = {i.path: i for step in steps for i in step.inputs}
     declared = [step.options.get("digest") for step in steps if step.verb == "plan"]
-    largest = [most for step in steps if isinstance(most := step.options.get("max_image_bytes"), int)]
     return report(
         found,
         comparisons,
@@ -53,7 +51,7 @@ def _report(run: RunDirectory, *, show_cases: bool) -> Report:
         declared_first=found.plan.digest() in declared if declared else None,
         images={case: Path(path) for case, path in found.cohort.images.items()} if found.cohort else None,
         confounders=read_confounders(run, found.plan.alpha),
-        max_bytes=max(largest, default=DEFAULT_MAX_BYTES),
+        max_bytes=image_limit(run),
     )
 
 
@@ -82,7 +80,9 @@ def confound_figures(folder: Path, found: Confounders) -> list[Path]:
     return [folder / name for name in names]
 
 
-def with_report(result: Result, formats: Sequence[str], progress: Progress = silent) -> Result:
+def with_report(
+    result: Result, formats: Sequence[str] = ("html", "latex", "json"), progress: Progress = silent
+) -> Result:
     """Write the report of a result that has a run directory, and return the result with the report's page."""
     if result.run is None:
         return result

@@ -35,6 +35,7 @@ from segaudit.tables import (
     SWEEPS,
     TESTS,
 )
+from segaudit.volumes import DEFAULT_MAX_BYTES
 
 COHORT = "cohort.json"
 AUDIT = "audit.json"
@@ -57,6 +58,12 @@ def write_scores(
         stage.write_table(SCORES, scores.table)
         stage.write_frame("loads", scores.loads)
         write_findings(stage, findings)
+
+
+def image_limit(run: RunDirectory) -> int:
+    """Return how many bytes an image of this run may take: as it was scored with, else the default."""
+    options = [step.options.get("max_image_bytes") for step in run.steps()]
+    return max((most for most in options if isinstance(most, int)), default=DEFAULT_MAX_BYTES)
 
 
 def read_cohort_of(run: RunDirectory) -> Cohort:

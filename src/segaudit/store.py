@@ -9,7 +9,7 @@ import shutil
 import sys
 import tempfile
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import asdict, replace
 from pathlib import Path
@@ -19,7 +19,7 @@ import pandas as pd
 
 from segaudit.errors import AuditError, Finding
 from segaudit.provenance import Input, Step, digest_file, versions
-from segaudit.tables import SCHEMAS, Schema
+from segaudit.tables import Schema
 
 STEPS = "steps.json"
 _LOCK = ".lock"
@@ -338,8 +338,3 @@ def _changed(path: Path, sha256: str, what: str, verb: str) -> Finding | None:
 def _number_or_word(values: pd.Series) -> pd.Series:
     as_numbers = pd.to_numeric(values, errors="coerce").astype(object)
     return as_numbers.where(as_numbers.notna(), values.astype(object))
-
-
-def tables_present(run: RunDirectory) -> Mapping[str, Schema]:
-    """Return the schemas of the tables that are in a run directory."""
-    return {name: schema for name, schema in SCHEMAS.items() if run.has(f"{name}.csv")}

@@ -62,6 +62,8 @@ class Schema:
 
 
 def _typed(values: pd.Series, kind: Kind) -> pd.Series:
+    if kind == "text" and values.dtype == "str":
+        return values.fillna("") if values.hasnans else values
     if kind == "text":
         return values.astype(object).where(values.notna(), "").astype(str).astype("str")
     if kind == "number":
@@ -69,6 +71,13 @@ def _typed(values: pd.Series, kind: Kind) -> pd.Series:
     if kind == "count":
         return pd.to_numeric(values).astype("Int64")
     return values.astype(object).where(values.notna(), np.nan)
+
+
+def mapped(values: pd.Series, known: Mapping[str, Any]) -> pd.Series:
+    """Return what each text stands for (missing where it is not known), every distinct text being looked up once."""
+    codes, names = pd.factorize(values)
+    found = pd.Series(names, dtype=object).map(known)
+    return pd.Series(found.array.take(codes, allow_fill=True), index=values.index)
 
 
 def numbers(values: pd.Series) -> pd.Series:
@@ -110,6 +119,9 @@ _METRIC = text("metric", "name of the metric card")
 _GROUPING = text("grouping", "name of the grouping; empty for all cases together")
 _CELL = (_MODEL, _RULER, _LABEL, _METRIC)
 _STATUS = text("status", "ok, saturated, too_few_patients, one_group or undefined")
+_QUANTITY = text("quantity", "what the row holds")
+_COMPARED = text("status", "ok, saturated, too_few_patients, one_group, undefined or not_estimable")
+_DETAIL = text("detail", "what stands behind the value, in words")
 
 
 def _schema(name: str, key: Sequence[str], *columns: Column) -> Schema:
@@ -278,15 +290,15 @@ RULERS = _schema(
     _GROUPING,
     text("trusted", "the trusted ruler"),
     text("other", "the ruler compared with it"),
-    text("quantity", "what the row holds"),
+    _QUANTITY,
     Column("trusted_value", "mixed", "the quantity under the trusted ruler"),
     Column("other_value", "mixed", "the quantity under the other ruler"),
     Column("value", "mixed", "the comparison; a word where the quantity is a verdict"),
     number("low", "lower limit"),
     number("high", "upper limit"),
     number("p", "p value of the quantity's own test"),
-    text("status", "ok, saturated, too_few_patients, one_group, undefined or not_estimable"),
-    text("detail", "what stands behind the value, in words"),
+    _COMPARED,
+    _DETAIL,
 )
 MODELS = _schema(
     "models",
@@ -297,7 +309,7 @@ MODELS = _schema(
     _GROUPING,
     text("baseline", "the model that the other one is compared with"),
     text("other", "the model compared with it"),
-    text("quantity", "what the row holds"),
+    _QUANTITY,
     Column("baseline_value", "mixed", "the quantity of the baseline"),
     Column("other_value", "mixed", "the quantity of the other model"),
     Column("value", "mixed", "the comparison; a word where the quantity is a verdict"),
@@ -305,8 +317,8 @@ MODELS = _schema(
     number("high", "upper limit"),
     number("p", "p value of the quantity's own test"),
     number("q", "p adjusted over all rows of the comparison with this quantity; of amplification alone"),
-    text("status", "ok, saturated, too_few_patients, one_group, undefined or not_estimable"),
-    text("detail", "what stands behind the value, in words"),
+    _COMPARED,
+    _DETAIL,
 )
 INDEPENDENCE = _schema(
     "independence",
@@ -315,13 +327,13 @@ INDEPENDENCE = _schema(
     text("trusted", "the trusted ruler (gold)"),
     text("other", "the ruler whose independence of the model is asked for"),
     _LABEL,
-    text("quantity", "what the row holds"),
+    _QUANTITY,
     Column("value", "mixed", "the estimate; a word where the quantity is a verdict"),
     number("low", "lower limit, patients resampled"),
     number("high", "upper limit"),
     count("n_cases", "cases behind it"),
     _STATUS,
-    text("detail", "what stands behind the value, in words"),
+    _DETAIL,
 )
 FINDINGS = _schema(
     "findings",

@@ -81,8 +81,8 @@ def test_files__every_fault_is_told_with_its_lines(home):
     with pytest.raises(AuditError) as caught:
         _read(home, "\n".join(["case,path,kind", *rows]))
     told = {finding.code: finding for finding in caught.value.findings}
-    assert re.search(r"1 rows name no case \(lines 5\)", told["KEY_BLANK"].message)
-    assert re.search(r"1 rows have no path \(lines 4\)", told["PATH_BLANK"].message)
+    assert re.search(r"1 row names no case \(lines 5\)", told["KEY_BLANK"].message)
+    assert re.search(r"1 row has no path \(lines 4\)", told["PATH_BLANK"].message)
     assert re.search(r"'c1' in lines 2, 3", told["MASK_DOUBLED"].message)
     assert re.search(r"3 of 7 paths lead to no file \(line 6: .*gone.nii.gz, line 7: ", told["MASK_DANGLING"].message)
     kinds = [finding for finding in caught.value.findings if finding.code == "UNKNOWN_KIND"]
@@ -156,7 +156,7 @@ def test_cases_from__a_mask_of_no_row_is_counted(home):
     (home / "people.csv").write_text("case,patient,sex\nc1,p1,F\n")
     found = _read(home, toml=f'cases_from = "participants"\n{TOML}')
     assert found.mask_sets["expert"].masks["case"].tolist() == ["c1"]
-    assert [f.message for f in found.check() if f.code == "MASK_WITHOUT_CASE"] == ["1 masks belong to no case (c2)."]
+    assert [f.message for f in found.check() if f.code == "MASK_WITHOUT_CASE"] == ["1 mask belongs to no case (c2)."]
 
 
 @pytest.mark.parametrize(

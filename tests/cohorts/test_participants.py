@@ -54,7 +54,7 @@ def test_participants__attributes_come_with_values_and_reasons(tmp_path):
     }
     text = "\n".join(finding.message for finding in joined.findings)
     assert "sex: missing for 2 of 5 cases (no participant row 1, unknown 1)." in text
-    assert "age: 1 values cannot be used (not understood 1): 'abc' (1)." in text
+    assert "age: 1 value cannot be used (not understood 1): 'abc' (1)." in text
     assert "age: top-coded for 1 of 5 cases (89+)" in text
     assert "1 of 5 cases have no row (c9)" in text
     assert "psa: missing for 3 of 5 cases (missing 2, no participant row 1)." in text
@@ -269,7 +269,7 @@ def test_join__patients_that_come_with_the_cases_are_used(tmp_path):
     assert joined.cases["sex"].tolist() == ["Female", "Female", "Male"]
     by_case = read_participants(_table(tmp_path, "case,patient,sex\nc1,p1,F\nc2,p1,F\n"))
     assert join_participants(by_case, ["c1", "c2"], {"c1": "p1", "c2": "p1"}).cases["sex"].tolist() == ["Female"] * 2
-    with pytest.raises(AuditError, match=r"PATIENT_CONFLICT: 1 cases .*c2: 'p9' and 'p1'"):
+    with pytest.raises(AuditError, match=r"PATIENT_CONFLICT: 1 case has .*c2: 'p9' and 'p1'"):
         join_participants(by_case, ["c1", "c2"], {"c1": "p1", "c2": "p9"})
 
 

@@ -405,7 +405,7 @@ def test_refusal__cases_and_patients_that_do_not_fit():
 def test_refusal__scored_cases_without_a_participant_are_counted():
     audit = sa.audit(scores_of([0.7, 0.8, 0.9]), cases_of(2, sex=["F", "M"]), plan_of(SEX))
     found = {finding.code: finding for finding in audit.findings}
-    assert "1 scored cases" in found["SCORES_UNJOINED"].message
+    assert "1 scored case is no case" in found["SCORES_UNJOINED"].message
     assert row_of(audit.groups, grouping="")["n_cases"] == 2
 
 
@@ -426,6 +426,15 @@ def test_groupings__several_of_one_attribute_and_a_crossing():
     assert crossed["F & <55"] == expected.loc["F", False]
     assert crossed["M & 55+"] == expected.loc["M", True]
     assert set(row_of(audit.families, family="all", method="bh")[["n_planned"]]) == {3}
+
+
+@pytest.mark.parametrize(("n", "told"), [(20, []), (21, ["write its cuts: age:40,60."])])
+def test_groupings__a_number_of_many_values_is_told_to_need_cuts(n, told):
+    people = cases_of(n, sex=sexes(n), age=np.linspace(20, 89, n))
+    age = sa.by_level("age")
+    for grouping in (age, sa.crossing(SEX, age)):
+        findings = sa.audit(scores_of(np.linspace(0.7, 0.9, n)), people, plan_of(grouping)).findings
+        assert [finding.fix for finding in findings if finding.code == "GROUPING_NEEDS_CUTS"] == told
 
 
 def test_groupings__a_value_at_a_cut_belongs_above_it():

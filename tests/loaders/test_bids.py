@@ -156,7 +156,7 @@ def test_load__a_sidecar_without_its_mask_is_counted(tmp_path, shared):
     derivative(tmp_path, {"sub-1_T2w_label-SC_seg": [MACHINE]})
     derivative(tmp_path, {"sub-2_T2w_label-SC_seg": [MACHINE]}, masks=False)
     (found,) = [f for f in load_bids(tmp_path).findings if f.code == "SIDECAR_WITHOUT_MASK"]
-    assert found.message.startswith("1 sidecars have no mask (sub-2/anat/sub-2_T2w_label-SC_seg)")
+    assert found.message.startswith("1 sidecar has no mask (sub-2/anat/sub-2_T2w_label-SC_seg)")
     with pytest.raises(AuditError, match="MASKS_NONE"):
         load_bids(shared / "data" / "label_sidecars")
 

@@ -150,7 +150,7 @@ def test_split__tells_parts_shares_targets_and_drops(command, study_file, tmp_pa
     options = ("split", "--participants", study_file, *KEYS, *STRATA, "--balance", "sex", "-o", out)
     said = command(*options).out
     for words in (
-        "Split of 1232 patients",
+        "Split of 1,232 patients",
         "70.0 %",
         "target",
         "dropped by 'balance sex'",
@@ -229,7 +229,7 @@ def test_split__a_stratum_of_one_patient_is_pooled(command, table_file, tmp_path
     )
     done = command("split", "--participants", file, *KEYS, "--stratify", "sex", "-o", tmp_path / "out")
     assert done.status == 0
-    assert "1 strata of fewer than 10 patients were pooled: sex=O (1)" in done.out
+    assert "1 stratum of fewer than 10 patients was pooled: sex=O (1)" in done.out
 
 
 BAD = [
@@ -238,17 +238,17 @@ BAD = [
     (("--ratios", "train=1"), "PARTS_TOO_FEW", "1 is given"),
     (("--ratios", "train"), "OPTION_FORM", "'train' is not NAME=VALUE"),
     (("--ratios", "train=x,test=1"), "OPTION_NUMBER", "'x' is no number"),
-    (("--ratios", ",".join(f"p{i}=0.1" for i in range(10))), "PATIENTS_TOO_FEW", "8 patient(s) cannot fill 10 parts"),
+    (("--ratios", ",".join(f"p{i}=0.1" for i in range(10))), "PATIENTS_TOO_FEW", "8 patients cannot fill 10 parts"),
     (("--ratios", "train=0.95,test=0.05"), "PART_EMPTY", "part 'test' gets 0 of 8 patients"),
     (("--stratify", "sexx"), "UNKNOWN_ATTRIBUTE", "did you mean 'sex'"),
-    (("--stratify", "age"), "GROUPING_NEEDS_CUTS", "write its cuts, such as age:40,60"),
+    (("--stratify", "age"), "GROUPING_NEEDS_CUTS", "write its cuts: age:40,60"),
     (("--stratify", "sex:40"), "ATTRIBUTE_EMPTY", "no case has a value of 'sex' that can be used as a number"),
     (("--stratify", "sex", "--stratify", "sex"), "GROUPING_TWICE", "--stratify sex"),
     (("--stratify", "age:60,40"), "GROUPING_CUTS", "--stratify age:60,40"),
     (("--balance", "site", "--ratios", "a=0.5,b=0.5"), "BALANCE_LEVELS_TOO_FEW", "site has 1 level"),
     (("--balance", "sex"), "BALANCE_LEVEL_ABSENT", "nothing would be left"),
     (("--keep", "sex"), "KEEP_WITHOUT_BALANCE", "nothing is balanced"),
-    (("--folds", 1), "FOLDS_TOO_FEW", "1 fold(s) asked for"),
+    (("--folds", 1), "FOLDS_TOO_FEW", "1 fold asked for"),
     (("--folds", 50), "PATIENTS_TOO_FEW", "cannot fill 50 folds"),
     (("--ratios", "dev=0.5,test=0.5", "--folds", 2), "FOLD_PART_UNKNOWN", "train, val"),
     (("--regime", "gold=golden", "--provenance", "label"), "REGIME_VALUE_UNKNOWN", "did you mean 'gold'"),

@@ -97,6 +97,20 @@ def test_proof__holds_until_its_files_or_what_it_rests_on_change(begun):
     assert why_not(home, changed, first) == "what it rests on has changed"
 
 
+def test_proof__of_a_prepared_data_set_falls_with_a_stale_file(begun):
+    home, lock, _, do = begun
+    step = lock.step("prepare/gold")
+    folder = home / "nnunet" / "raw" / lock.regime("gold").dataset
+    folder.mkdir(parents=True)
+    (folder / "manifest.json").write_text('{"cases": []}')
+    (folder / "dataset.json").write_text('{"dataset": {}, "numTraining": 0}')
+    do("prepare/gold")
+    assert why_not(home, lock, step) == ""
+    (folder / "imagesTr").mkdir()
+    (folder / "imagesTr" / "stale_0000.nii.gz").write_bytes(b"of an earlier build")
+    assert "imagesTr/stale_0000.nii.gz" in why_not(home, lock, step)
+
+
 def test_proof__of_a_touched_but_equal_file_holds(begun):
     home, lock, out, do = begun
     do("prepare/gold")

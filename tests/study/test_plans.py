@@ -167,6 +167,16 @@ def test_condition__says_what_is_wrong(text, code):
             ["STUDY_REGIME_EMPTY"],
         ),
         ({"rulers": [{"made_by": "gold"}, {"mask_set": "expert", "name": "gold"}]}, ["STUDY_RULER_NAME"]),
+        ({"rulers": [{"mask_set": "silver", "name": "expert"}]}, ["STUDY_RULER_NAME"]),
+        ({"rulers": [{"mask_set": "silver", "name": "gold"}]}, ["STUDY_RULER_NAME"]),
+        ({"reference": ["expert"], "regimes": [{"name": "expert", "labels": ["expert"]}]}, ["TOML_VALUE"]),
+        (
+            {"reference": ["expert"], "regimes": [{"name": "expert", "labels": ["expert"]}], "rulers": []},
+            ["STUDY_RULER_NAME", "STUDY_RULER_NAME"],
+        ),
+        ({"regimes": [{"name": "gold", "labels": ["expert"]}]}, ["STUDY_NO_MODEL"]),
+        ({"trusted": "silver"}, ["STUDY_NO_EXPERT"]),
+        ({"n_folds": 20}, ["PATIENTS_TOO_FEW"]),
         ({"rulers": [{"made_by": "bronze"}]}, ["TOML_VALUE"]),
         ({"audit": {"models": ["mixed"]}}, ["TOML_VALUE"]),
     ],
@@ -191,3 +201,10 @@ def test_plan__names_every_case_without_an_image(small_study):
         (small_study.parent / "images" / f"{case}_0000.nii.gz").unlink()
     with pytest.raises(AuditError, match=r"2 cases have no image \(c03, c23\)"):
         plan_study(small_study)
+
+
+def test_plan__tells_of_a_mask_that_belongs_to_no_case(small_study):
+    (small_study.parent / "expert" / "stranger.nii.gz").write_bytes(b"of nobody")
+    findings = plan_study(small_study).findings
+    assert any("stranger" in finding.message for finding in findings)
+    assert {finding.level for finding in findings} == {"warning"}

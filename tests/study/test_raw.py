@@ -242,3 +242,13 @@ def test_write_raw__a_changed_copy_is_told_from_its_source(tmp_path):
         "the re-coded label of case 'c1' is not what was prepared."
     ]
     assert Path(check_raw(home, DATASET)[0].where) == written
+
+
+def test_write_raw__result_does_not_depend_on_where_the_files_lie(tmp_path):
+    results = []
+    for place in ("here", "there"):
+        own = [make_case(tmp_path / place, name) for name in ("c1", "c2", "c3")]
+        results.append(write_raw(tmp_path / place, DATASET, own, LABELS, pairs(), "T2"))
+    assert results[0] == results[1]
+    make_case(tmp_path / "there", "c3", outline(2, 2))
+    assert write_raw(tmp_path / "there", DATASET, own, LABELS, pairs(), "T2") != results[0]

@@ -192,6 +192,25 @@ def test_run__killed_goes_on_to_the_same_result(fresh, whole, what):
     same(fresh, whole)
 
 
+def test_run__interrupted_ends_its_steps_and_says_how_to_go_on(fresh):
+    home = fresh / "study"
+    changed = study()
+    changed["machine"]["warm"] = False
+    (fresh / "study.toml").write_text(toml_text(changed))
+    program = Program(fresh, "run", "study.toml")
+    end = time.monotonic() + LIMIT_S
+    while not (home / "logs" / "plan.log").exists():  # this step takes seconds
+        assert time.monotonic() < end, program.text
+        assert program.process.poll() is None, program.text
+        time.sleep(0.05)
+    program.process.send_signal(signal.SIGINT)
+    assert program.process.wait(20) == 130
+    assert "run the same command again" in program.text
+    assert "Traceback" not in program.text
+    states = {one.step.name: one.state for one in status(home, read_lock(home))}
+    assert (states["prepare/gold"], states["plan"]) == ("done", "begun"), "the step runs no more"
+
+
 def test_run__a_second_one_on_the_folder_is_refused(fresh):
     first = Program(fresh, "run", "study.toml")
     home = fresh / "study"

@@ -1,4 +1,8 @@
+import importlib.util
 import json
+import subprocess
+import sys
+from pathlib import Path
 
 import pytest
 
@@ -7,7 +11,11 @@ from segaudit.study import workflow
 from segaudit.study.jobs import do_step, reason_of
 from segaudit.study.locks import freeze, write_lock
 from segaudit.study.plans import plan_study
-from segaudit.study.proofs import begun_with, write_proof
+from segaudit.study.proofs import Proof, begun_with, needed, write_proof
+
+_spec = importlib.util.spec_from_file_location("study_conftest", Path(__file__).with_name("conftest.py"))
+made = importlib.util.module_from_spec(_spec)
+_spec.loader.exec_module(made)
 
 
 def nobody(_folder):
@@ -82,9 +90,6 @@ def test_refresh__takes_the_marks_that_no_proof_bears_out(begun):
 
 def test_running__refuses_a_second(begun):
     home, _ = begun
-    import subprocess
-    import sys
-
     code = (
         "import sys; from pathlib import Path; from segaudit.errors import AuditError\n"
         "from segaudit.study.workflow import running\n"
@@ -126,9 +131,43 @@ def test_plan__command_prints_counts_and_writes_nothing(command, small_study):
 def test_plan__commands_can_be_run_by_hand(command, small_study):
     lines = command("study", "plan", small_study, "--commands").out.splitlines()
     own = [line for line in lines if not line.startswith("#")]
-    assert all(line.startswith("segaudit study step ") for line in own)
+    assert own[0] == f"segaudit study run {small_study} --snakemake=--dry-run"
+    assert all(line.startswith("segaudit study step ") for line in own[1:])
     assert any("nnUNetv2_train 502 3d_fullres 1 -tr nnUNetTrainer -p nnUNetResEncUNetLPlans" in line for line in lines)
     assert own[-1].endswith("audit/rulers")
+
+
+def test_plan__commands_name_what_nnunet_itself_would_find(command, small_study):
+    text = small_study.read_text()
+    own = (
+        '\nclean_up = ["mixed"]\n[network]\nplanner = "nowhere.at_all:Planner"\ntrainer = "segaudit.errors:MyTrainer"\n'
+    )
+    small_study.write_text(own.replace("\n[network]", f"\n{text}\n[network]", 1))
+    lines = command("study", "plan", small_study, "--commands").out.splitlines()
+    assert any(line.startswith("# export nnUNet_extTrainer=") and line.endswith("segaudit") for line in lines)
+    assert any("nnUNetv2_train 502 3d_fullres 1 -tr MyTrainer -p" in line for line in lines)
+    assert not any("-pl nowhere" in line for line in lines)
+    keep = next(line for line in lines if "pickle.dump" in line)
+    assert "{'labels_or_regions': [1, 2]}" in keep
+    assert any("nnUNetv2_apply_postprocessing" in line and "-pp_pkl_file largest.pkl" in line for line in lines)
+
+
+@pytest.mark.parametrize(
+    ("audit", "code"),
+    [
+        ({"by": ["rase"]}, "UNKNOWN_ATTRIBUTE"),
+        ({"by": ["sex"], "metrics": ["dicee"]}, "UNKNOWN_METRIC"),
+        ({"by": ["sex"], "margin": {"dice": 3.0}}, "PLAN_BOUNDS"),
+    ],
+)
+@pytest.mark.parametrize("verb", ["plan", "run", "doctor"])
+def test_audit__that_would_be_refused_stops_before_anything_is_trained(command, tmp_path, audit, code, verb):
+    people, parts, gold = made.small_people()
+    path = made.write_study(tmp_path / "s", people, parts, gold=gold, audit=audit)
+    told = command("study", verb, path)
+    assert told.status == 2
+    assert code in told.err
+    assert not (tmp_path / "s" / "study").exists()
 
 
 def test_status__before_a_study_has_begun_says_so(command, small_study):
@@ -139,8 +178,6 @@ def test_status__before_a_study_has_begun_says_so(command, small_study):
 
 def test_status__counts_what_is_done_and_its_carbon(command, begun, small_study):
     home, lock = begun
-    from segaudit.study.proofs import Proof, needed
-
     step = lock.step("prepare/gold")
     write_proof(
         home,
@@ -152,6 +189,64 @@ def test_status__counts_what_is_done_and_its_carbon(command, begun, small_study)
     assert {one["step"]: one["state"] for one in data["steps"]}["prepare/gold"] == "done"
     total = next(row for row in data["carbon"] if row["scope"] == "total")
     assert total["energy_kwh"] == pytest.approx(1.0 * 10 / 1000 * 1.58)
+
+
+def test_status__tells_a_running_step_from_one_that_did_not_end(command, begun, small_study):
+    home, lock = begun
+    for name in ("prepare/gold", "prepare/mixed"):
+        with pytest.raises(AuditError):
+            do_step(home, name, nobody)
+        (home / "proofs" / f"{name}.failed").unlink()
+    (home / "logs" / "prepare").mkdir(parents=True)
+    (home / "logs" / "prepare" / "gold.log").write_text("Epoch 3\n")
+    code = (
+        "import sys, time; from segaudit.store import lock_file\n"
+        "file = open(sys.argv[1], 'a+b'); print(lock_file(file), flush=True); time.sleep(60)"
+    )
+    command_line = [sys.executable, "-c", code, str(home / "proofs" / "prepare" / "gold.lock")]
+    with subprocess.Popen(command_line, stdout=subprocess.PIPE, text=True) as doing:
+        assert doing.stdout.readline() == "True\n"
+        states = {one.step.name: (one.state, one.reason) for one in workflow.status(home, lock)}
+        said = command("study", "status", small_study).out
+        doing.kill()
+    assert states["prepare/gold"] == ("running", "Epoch 3")
+    assert states["prepare/mixed"] == ("begun", "")
+    assert "running prepare/gold: Epoch 3" in said
+    assert "begun prepare/mixed: an attempt did not end" in said
+    assert "carbon: no job is done yet" in said
+
+
+def test_status__closely_names_a_changed_label(command, begun, small_study):
+    assert "STUDY_FILE_CHANGED" not in command("study", "status", small_study, "--closely").out
+    (small_study.parent / "expert" / "c02.nii.gz").write_bytes(b"drawn again")
+    told = command("study", "status", small_study, "--closely")
+    assert told.status == 0
+    assert "STUDY_FILE_CHANGED" in told.out
+    assert "c02.nii.gz" in told.out
+
+
+def test_status__says_which_power_is_not_declared(command, begun, small_study):
+    home, lock = begun
+    step = lock.step("prepare/gold")
+    write_proof(home, Proof(step.name, "n", "r", {}, 1.0, 1.0, 1, "Board 7", "here", "2026-11-30T00:00:00Z"))
+    assert (
+        "no power is declared for Board 7 ([carbon] watts in study.toml)" in command("study", "status", small_study).out
+    )
+
+
+def test_run__that_cannot_write_says_where_the_folder_is_named(small_study):
+    (small_study.parent / "study").write_text("a file")
+    with pytest.raises(AuditError) as error:
+        workflow.run_study(small_study)
+    assert [(f.code, "output" in f.fix) for f in error.value.findings] == [("RUN_UNWRITABLE", True)]
+
+
+def test_run__with_options_that_snakemake_does_not_know_says_so(monkeypatch, small_study):
+    monkeypatch.setattr(workflow, "_check_volumes", lambda _plan, _lock: None)  # the files are no images
+    monkeypatch.chdir(small_study.parent)
+    with pytest.raises(AuditError, match="nonsense") as error:
+        workflow.run_study(small_study, options=["--nonsense"])
+    assert [f.code for f in error.value.findings] == ["STUDY_OPTIONS"]
 
 
 def test_failure__keeps_its_room_on_a_full_disk(begun):

@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field, replace
 
 import pandas as pd
+from pandas.api.types import is_float_dtype
 
 from segaudit.audits.cells import cells, divide
 from segaudit.audits.compare import disparity_rows, sweep_rows, test_rows
@@ -15,8 +16,8 @@ from segaudit.audits.plan import Plan
 from segaudit.audits.regress import design, regression_rows
 from segaudit.audits.sensitivity import sensitivity
 from segaudit.cohorts import Cohort
-from segaudit.errors import AuditError, Finding, raise_errors
-from segaudit.groupings import assign
+from segaudit.errors import AuditError, Finding, counted, raise_errors
+from segaudit.groupings import MANY_VALUES, assign, cuts_needed
 from segaudit.scores import Scores
 from segaudit.tables import (
     COVERAGE,
@@ -82,7 +83,8 @@ class Audit:
         return as_html(str(self))
 
     def __str__(self) -> str:
-        lines = [f"{len(self.cases)} cases, {self.cases['patient'].nunique()} patients, plan {self.plan.digest()[:12]}"]
+        patients = counted(self.cases["patient"].nunique(), "patient")
+        lines = [f"{counted(len(self.cases), 'case')}, {patients}, plan {self.plan.digest()[:12]}"]
         lines += [
             f"  {row.model} against {row.ruler}, family {row.family}: {row.n_rejected} of {row.n_planned} tests "
             f"below {row.alpha:g} ({row.method})" + (f": {row.rejected_attributes}" if row.n_rejected else "")
@@ -170,7 +172,7 @@ def _cases(scores: Scores, cohort: Cohort | pd.DataFrame | None) -> pd.DataFrame
     cases = cases.sort_values("case", ignore_index=True)
     own = scores.patients()
     raise_errors(_case_faults(own, cases))
-    if not set(cases["case"]) & set(own["case"]):
+    if not cases["case"].isin(own["case"]).any():
         scored, listed = own["case"].iloc[0], cases["case"].iloc[0]
         fact = f"no scored case (such as '{scored}') is a case of the participants (such as '{listed}')."
         raise AuditError(
@@ -182,7 +184,7 @@ def _cases(scores: Scores, cohort: Cohort | pd.DataFrame | None) -> pd.DataFrame
 def _case_faults(own: pd.DataFrame, cases: pd.DataFrame) -> Iterator[Finding]:
     doubled = cases["case"][cases["case"].duplicated()].unique()
     if len(doubled):
-        fact = f"{len(doubled)} cases occur twice, such as '{doubled[0]}'."
+        fact = f"{counted(len(doubled), 'case occurs', 'cases occur')} twice, such as '{doubled[0]}'."
         yield Finding("CASE_DOUBLED", fact, "participants", "keep one row a case.")
         return
     if (own["case"] == own["patient"]).all():  # the scores name no patient
@@ -191,15 +193,17 @@ def _case_faults(own: pd.DataFrame, cases: pd.DataFrame) -> Iterator[Finding]:
     apart = both[both["patient"] != both["patient_of_cohort"].astype(str)]
     if len(apart):
         case, scored, listed = apart.iloc[0][["case", "patient", "patient_of_cohort"]]
-        fact = f"{len(apart)} cases have two patients, such as '{case}': '{scored}' and '{listed}'."
+        torn = counted(len(apart), "case has", "cases have")
+        fact = f"{torn} two patients, such as '{case}': '{scored}' and '{listed}'."
         yield Finding("CASE_TWO_PATIENTS", fact, "scores, participants", "mend the one that is wrong.")
 
 
 def _findings(scores: Scores, cohort: Cohort | pd.DataFrame | None, cases: pd.DataFrame, plan: Plan) -> list[Finding]:
     findings = [*scores.findings, *(cohort.findings if isinstance(cohort, Cohort) else ())]
-    lost = sorted(set(scores.table["case"].unique()) - set(cases["case"]))
+    lost = sorted(set(scores.table["case"].unique()) - set(cases["case"].unique()))
     if lost:
-        fact = f"{len(lost)} scored cases are no cases of the participants and were left out, such as '{lost[0]}'."
+        strange = counted(len(lost), "scored case is no case", "scored cases are no cases")
+        fact = f"{strange} of the participants and left out, such as '{lost[0]}'."
         findings.append(
             Finding("SCORES_UNJOINED", fact, "scores", "check the key, or add them to the participants.", "warning")
         )
@@ -207,26 +211,31 @@ def _findings(scores: Scores, cohort: Cohort | pd.DataFrame | None, cases: pd.Da
     for model, rows in planned.groupby("model", sort=False):
         missing = rows.loc[rows["status"] == "prediction_missing", "case"].nunique()
         if missing:
-            counted = "count as failures" if plan.prediction_missing == "failure" else "are left out"
-            fact = f"{missing} of {rows['case'].nunique()} predictions of '{model}' are missing; they {counted}."
+            told = "count as failures" if plan.prediction_missing == "failure" else "are left out"
+            fact = f"{missing} of {rows['case'].nunique()} predictions of '{model}' are missing; they {told}."
             findings.append(
                 Finding("PREDICTIONS_MISSING", fact, f"model '{model}'", "add them, or exclude the cases.", "warning")
             )
-    for grouping in (g for g in plan.groupings if not g.parts):
+    for grouping in plan.groupings:
+        where = f"grouping '{grouping.name}'"
+        findings += [
+            cuts_needed(part.attribute, cases, where, "warning")
+            for part in grouping.parts or (grouping,)
+            if not part.cuts and len(part.levels) > MANY_VALUES and is_float_dtype(cases[part.attribute])
+        ]
+        if grouping.parts:
+            continue
         group, reason = assign(grouping, cases)
-        empty = [level for level in grouping.levels if level not in set(group)]
+        present = set(group.unique())
+        empty = [level for level in grouping.levels if level not in present]
         if empty:
             fact = f"no case is in {', '.join(empty)}."
-            findings.append(
-                Finding(
-                    "GROUP_EMPTY", fact, f"grouping '{grouping.name}'", "check how the level is written.", "warning"
-                )
-            )
+            findings.append(Finding("GROUP_EMPTY", fact, where, "check how the level is written.", "warning"))
         outside = reason[reason != ""].value_counts()
         if len(outside):
             why = "; ".join(f"{n}: {text}" for text, n in outside.head(4).items())
             fact = f"{int(outside.sum())} of {len(cases)} cases are in no group ({why})."
-            findings.append(Finding("GROUP_UNASSIGNED", fact, f"grouping '{grouping.name}'", "", "warning"))
+            findings.append(Finding("GROUP_UNASSIGNED", fact, where, "", "warning"))
     if not plan.groupings:
         fact = "no grouping was audited: nothing is said about disparities."
         findings.append(Finding("NO_GROUPING", fact, "plan", "name groupings with --by, or in audit.toml.", "note"))

@@ -15,6 +15,8 @@ from segaudit.audits.plan import Plan
 from segaudit.groupings import Grouping, assign
 from segaudit.metrics import METRICS, Metric
 from segaudit.scores import Scores
+from segaudit.stats.clusters import layout
+from segaudit.tables import mapped
 
 Floats = NDArray[np.float64]
 Codes = NDArray[np.intp]
@@ -51,8 +53,8 @@ class Group:
     @cached_property
     def _units(self) -> tuple[Codes, Codes]:
         """The patient of each case as 0 to n_patients - 1, and the cases of each patient."""
-        _, unit = np.unique(self.patients, return_inverse=True)
-        return unit, np.bincount(unit)
+        cases = layout(self.patients.size, patients=self.patients)
+        return cases.patient, np.bincount(cases.patient, minlength=cases.n_patients)
 
     @property
     def n_patients(self) -> int:
@@ -146,27 +148,43 @@ def cells(scores: Scores, cases: pd.DataFrame, plan: Plan) -> Iterator[Cell]:
     plan : Plan
     """
     table = scores.table
-    row_of = pd.Series(np.arange(len(cases)), index=cases["case"])
     patients = pd.factorize(cases["patient"])[0].astype(np.intp)
-    rows = table["case"].map(row_of).to_numpy(dtype=np.float64)
-    tested = table["metric"].map({card.name: card.better != "neither" for card in METRICS}).to_numpy(dtype=bool)
-    kept = table.assign(_row=rows)[tested & np.isfinite(rows)]
-    for key, rows_of_cell in kept.groupby(KEY, sort=False):
-        card = METRICS[str(key[3])]
-        part = rows_of_cell[~rows_of_cell["status"].isin(_ABSENT)]  # a cell without a score keeps its rows
-        values = counted(part["value"].to_numpy(dtype=np.float64), part["status"].to_numpy(dtype=object), card, plan)
-        at = part["_row"].to_numpy().astype(np.intp)
-        order = np.argsort(at, kind="stable")
-        values, at = values[order], at[order]
+    case, scored = pd.factorize(table["case"])
+    row = pd.Index(cases["case"]).get_indexer(pd.Index(scored))[case]
+    value, status = table["value"].to_numpy(dtype=np.float64), table["status"]
+    odd, absent = (status != "ok").to_numpy(dtype=bool), status.isin(_ABSENT).to_numpy(dtype=bool)
+    for key, rows in _rows_of_cells(table, row):
+        card = METRICS[key[3]]
+        part = rows[~absent[rows]]  # a cell without a score keeps its rows
+        values, at = value[part], row[part]
+        if (other := np.flatnonzero(odd[part])).size:
+            stated = status.iloc[part[other]].to_numpy(dtype=object)
+            values[other] = counted(values[other], stated, card, plan)
         defined = ~np.isnan(values)
         yield Cell(
-            (str(key[0]), str(key[1]), str(key[2]), str(key[3])),
+            key,
             card,
             values[defined],
             at[defined],
             patients[at[defined]],
             at[~defined],
         )
+
+
+def _rows_of_cells(table: pd.DataFrame, row: Codes) -> Iterator[tuple[tuple[str, str, str, str], Codes]]:
+    """Yield the key of each cell and its rows of the table, in the order of the cohort's (where not negative)."""
+    tested = mapped(table["metric"], {card.name: card.better != "neither" for card in METRICS}).to_numpy(dtype=bool)
+    kept = np.flatnonzero(tested & (row >= 0))
+    parts = [pd.factorize(table[name]) for name in KEY]
+    together = np.zeros(kept.size, dtype=np.int64)
+    for codes, names in parts:
+        together = together * len(names) + codes[kept]
+    cell, keys = pd.factorize(together)
+    ordered = kept[np.argsort(cell * (row.max(initial=0) + 1) + row[kept], kind="stable")]
+    bounds = np.cumsum(np.bincount(cell, minlength=len(keys)))
+    for rows in np.split(ordered, bounds[:-1])[: len(keys)]:
+        model, ruler, label, metric = (str(names[codes[rows[0]]]) for codes, names in parts)
+        yield (model, ruler, label, metric), rows
 
 
 def counted(values: Floats, status: NDArray[np.object_], card: Metric, plan: Plan) -> Floats:

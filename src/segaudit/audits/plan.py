@@ -10,7 +10,16 @@ import pandas as pd
 
 from segaudit.config.plan import GroupingEntry, PlanFile
 from segaudit.errors import AuditError, Finding, did_you_mean, raise_errors
-from segaudit.groupings import Grouping, by_cuts, by_level, crossing, parse_all, resolve
+from segaudit.groupings import (
+    Grouping,
+    attribute_names,
+    by_cuts,
+    by_level,
+    crossing,
+    parse_all,
+    resolve,
+    unknown_attribute,
+)
 from segaudit.metrics import METRICS
 from segaudit.provenance import digest_json
 
@@ -118,13 +127,10 @@ class Plan:
         AuditError
             UNKNOWN_ATTRIBUTE and what `segaudit.groupings.resolve` raises, all at once.
         """
-        known = [c for c in cases.columns if c not in ("case", "patient") and not c.endswith("_top_coded")]
         findings = [
-            Finding(
-                "UNKNOWN_ATTRIBUTE", f"there is no attribute '{name}'.", "plan, regression", did_you_mean(name, known)
-            )
+            unknown_attribute(name, cases.columns, "plan, regression")
             for name in self.regression
-            if name not in known
+            if name not in attribute_names(cases.columns)
         ]
         groupings = []
         for grouping in self.groupings:

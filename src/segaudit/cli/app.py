@@ -97,7 +97,7 @@ def demo(
         cohort = simulate_cohort(out, seed=seed)
         told("simulating", 1, 1)
         result = run_plan(cohort.parent / "audit.toml", means=Means(workers), progress=told)
-        result = with_report(result, ("html", "latex", "json"), told)
+        result = with_report(result, progress=told)
     screens.show(result)
 
 
@@ -161,7 +161,7 @@ def score(
             out,
             models=models or (),
             rulers=rulers or (),
-            metrics=[name.strip() for name in metrics.split(",") if name.strip()],
+            metrics=words.names(metrics),
             means=Means(workers, scheduler, fresh, keep_going, max_bytes),
             files=files,
             progress=told,
@@ -318,7 +318,7 @@ def run(
 
     with screens.progress() as told:
         result = run_plan(plan, out, means=Means(workers, scheduler, fresh, keep_going, max_bytes), progress=told)
-        result = with_report(result, ("html", "latex", "json"), told)
+        result = with_report(result, progress=told)
     screens.show(result, as_json=as_json)
     if keep_going:
         _end(result.audit.scores.table["status"])
@@ -332,10 +332,10 @@ def report(
     show_cases: Annotated[bool, typer.Option("--show-cases", help="Name cases beside their groups.")] = False,
 ) -> None:
     """Write the report of an audited run: a page, LaTeX tables and figures, JSON, PDF."""
+    from segaudit.cli import words
     from segaudit.publications import report_run
 
-    names = [name.strip() for name in formats.split(",") if name.strip()]
-    for path in report_run(run, names, show_cases=show_cases):
+    for path in report_run(run, words.names(formats), show_cases=show_cases):
         if path.suffix in (".html", ".tex", ".json", ".pdf") and path.parent == run:
             typer.echo(path)
 

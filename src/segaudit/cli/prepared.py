@@ -12,7 +12,9 @@ import pandas as pd
 from rich.markup import escape
 from rich.table import Table
 
+from segaudit.attributes import listing
 from segaudit.cli.drawing import console, new_table, print_findings, print_json, records
+from segaudit.errors import counted
 from segaudit.preparations.leaking import Leaks
 from segaudit.preparations.splitting import Prepared
 from segaudit.splits.identities import ALL, STRATUM
@@ -41,8 +43,9 @@ def show_split(made: Prepared, folder: Path, written: Sequence[str], *, as_json:
         print_json({"folder": str(folder), "written": list(written), "splits": parts, "findings": findings})
         return
     out = console()
+    patients = counted(made.whole.manifest["n_patients"], "patient")
     for part in made.parts:
-        title = f"Label regime '{part.name}'" if part.name else f"Split of {made.whole.manifest['n_patients']} patients"
+        title = f"Label regime '{part.name}'" if part.name else f"Split of {patients}"
         out.print(_parts_table(title, part.split.balance, part.split.dropped))
         if part.folds is not None:
             out.print(escape(_folds_line(part.folds.table)), soft_wrap=True)
@@ -51,12 +54,12 @@ def show_split(made: Prepared, folder: Path, written: Sequence[str], *, as_json:
     pooled = made.whole.manifest["pooled_strata"]
     if pooled:
         least = made.whole.manifest["min_patients_of_a_stratum"]
-        names = [f"{name} ({n})" for name, n in list(pooled.items())[:_SHOWN_POOLS]]
-        more = f" and {len(pooled) - _SHOWN_POOLS} more" if len(pooled) > _SHOWN_POOLS else ""
-        fact = f"{len(pooled)} strata of fewer than {least} patients were pooled: {'; '.join(names)}{more}"
+        names = listing((f"{name} ({n})" for name, n in pooled.items()), _SHOWN_POOLS)
+        few = f"of fewer than {least} patients"
+        fact = f"{counted(len(pooled), f'stratum {few} was', f'strata {few} were')} pooled: {names}"
         out.print(escape(fact), soft_wrap=True)
     for rule, n in sorted(Counter(made.whole.dropped["rule"].tolist()).items()):
-        out.print(escape(f"dropped by '{rule}': {n} case{'s' * (n != 1)} (dropped.csv says why)"), soft_wrap=True)
+        out.print(escape(f"dropped by '{rule}': {counted(n, 'case')} (dropped.csv says why)"), soft_wrap=True)
     print_findings(out, made.findings)
     out.print(escape(f"{folder}: {', '.join(written)}"), soft_wrap=True)
 

@@ -93,15 +93,15 @@ def split(
     if out is None:
         raise typer.BadParameter("give a folder to write with -o, or --check FILE")
     request = Request(
-        words.numbers(_listed(ratios), "--ratios"),
+        words.numbers(words.names(ratios), "--ratios"),
         seed,
         stratify or (),
         balance,
         balance_unit.value,
         keep or (),
         folds,
-        _listed(fold_parts),
-        {name: _listed(values) for name, values in words.pairs(regime or [], "--regime").items()},
+        words.names(fold_parts),
+        {name: words.names(values) for name, values in words.pairs(regime or [], "--regime").items()},
         provenance,
     )
     made = split_cases(source, request)
@@ -206,7 +206,3 @@ def _source(
     if participants is None and (key or patient):
         raise typer.BadParameter("--key and --patient name columns of --participants")
     return Source(cohort, participants, key, patient)
-
-
-def _listed(text: str) -> list[str]:
-    return [word.strip() for word in text.split(",") if word.strip()]

@@ -19,7 +19,7 @@ from rich.table import Table
 from segaudit.audits.families import OMNIBUS
 from segaudit.cli.drawing import console, new_table
 from segaudit.cohorts import Cohort
-from segaudit.errors import Finding
+from segaudit.errors import Finding, counted
 from segaudit.explain import EXPLANATIONS, explained
 from segaudit.lines import Result
 from segaudit.metrics import METRICS
@@ -69,7 +69,7 @@ def show(result: Result, *, as_json: bool = False) -> None:
     out = console()
     audit = result.audit
     rulers = ", ".join(audit.scores.rulers)
-    people = f"{len(audit.cases)} cases, {audit.cases['patient'].nunique()} patients"
+    people = f"{counted(len(audit.cases), 'case')}, {counted(audit.cases['patient'].nunique(), 'patient')}"
     out.print(f"[bold]{people}[/bold]; rulers: {escape(rulers)}; plan {audit.plan.digest()[:12]}")
     for model in audit.scores.models:
         if audit.plan.groupings:

@@ -13,6 +13,7 @@ from rich.console import Console
 from rich.markup import escape
 
 from segaudit.cli.drawing import console, new_table, print_findings, print_json, records
+from segaudit.errors import AuditError, Finding
 from segaudit.study.accounts import Estimate, by_verb, estimate, folds_table, regimes_table
 from segaudit.study.byhand import commands as by_hand
 from segaudit.study.carbon import Account
@@ -24,7 +25,7 @@ if TYPE_CHECKING:
     from segaudit.miniatures import Miniature
 
 _SHOWN_FOLDS = 40
-_COLOURS = {"done": "green", "failed": "red", "stale": "yellow", "begun": "yellow", "left": "dim"}
+_COLOURS = {"done": "green", "running": "cyan", "begun": "yellow", "stale": "yellow", "failed": "red", "left": "dim"}
 
 
 def show_plan(plan: StudyPlan, *, commands: bool, as_json: bool) -> None:
@@ -48,7 +49,8 @@ def show_plan(plan: StudyPlan, *, commands: bool, as_json: bool) -> None:
         )
         return
     out = console()
-    _draw(out, f"Study in {plan.home}", regimes, folding=("labels",))
+    numbers = regimes["data set"].str.removeprefix("Dataset").str[:3]  # the name is long, and the regime's
+    _draw(out, f"Study in {plan.home}", regimes.assign(**{"data set": numbers}), folding=("labels",))
     _draw(out, "Folds: grouped by patient", folds.head(_SHOWN_FOLDS))
     if len(folds) > _SHOWN_FOLDS:
         out.print(f"and {len(folds) - _SHOWN_FOLDS} more (--json shows all)")
@@ -62,7 +64,6 @@ def voxels(plan: StudyPlan) -> float:
     """Return the mean number of voxels of a few images; 0 when none can be read."""
     from math import prod
 
-    from segaudit.errors import AuditError
     from segaudit.volumes import read_header
 
     found = []
@@ -76,18 +77,22 @@ def voxels(plan: StudyPlan) -> float:
 
 def _estimated(plan: StudyPlan, told: Estimate) -> str:
     machine = plan.file.machine
+    boards = f"{machine.gpus} GPU{'s' if machine.gpus > 1 else ''}" if machine.device == "cuda" else machine.device
     return (
         f"{told.trainings} trainings at {machine.hours_a_fold:g} h a fold ({machine.device}): about"
         f" {told.training_hours:,.0f} device hours, {told.training_hours / machine.gpus / 24:,.1f} days on"
-        f" {machine.gpus} {machine.device}; about {told.disk_gb:,.0f} GB of disk"
+        f" {boards}; about {told.disk_gb:,.0f} GB of disk"
     )
 
 
-def show_status(plan: StudyPlan, states: Sequence[StepState], carbon: Account, *, as_json: bool) -> None:
-    """Print the state of every kind of step, what is not done and why, and the account so far."""
+def show_status(
+    plan: StudyPlan, states: Sequence[StepState], carbon: Account, changes: Sequence[Finding], *, as_json: bool
+) -> None:
+    """Print the state of every kind of step, what is not done and why, what has changed, and the account so far."""
     if as_json:
         steps = [{"step": s.step.name, "state": s.state, "reason": s.reason, "seconds": s.seconds} for s in states]
-        print_json({"steps": steps, "carbon": records(carbon.table)})
+        changed = [asdict(finding) for finding in changes]
+        print_json({"steps": steps, "changes": changed, "carbon": records(carbon.table)})
         return
     out = console()
     rows = []
@@ -97,10 +102,12 @@ def show_status(plan: StudyPlan, states: Sequence[StepState], carbon: Account, *
         rows.append({"step": verb, **counts, "hours": f"{sum(s.seconds for s in own if s.state == 'done') / 3600:.2f}"})
     _draw(out, f"Study in {plan.home}", pd.DataFrame(rows))
     for one in states:
-        if one.state in ("failed", "stale", "begun"):
+        if one.state not in ("done", "left"):
             colour = _COLOURS[one.state]
-            reason = f": {one.reason}" if one.reason else ": an attempt did not end; the next run goes on from it"
-            out.print(f"[{colour}]{one.state}[/{colour}] {escape(one.step.name + reason)}", soft_wrap=True)
+            reason = one.reason or ("an attempt did not end; the next run goes on from it" * (one.state == "begun"))
+            told = f"{one.step.name}: {reason}" if reason else one.step.name
+            out.print(f"[{colour}]{one.state}[/{colour}] {escape(told)}", soft_wrap=True)
+    print_findings(out, changes)
     left = [s for s in states if s.state != "done"]
     trainings = sum(s.step.verb == "train" for s in left)
     hours = trainings * plan.file.machine.hours_a_fold
@@ -108,15 +115,18 @@ def show_status(plan: StudyPlan, states: Sequence[StepState], carbon: Account, *
         f"{len(states) - len(left)} of {len(states)} steps are done"
         + (f"; left: {len(left)}, {trainings} of them trainings (about {hours:,.0f} h)" if left else "")
     )
-    out.print(carbon_line(carbon), soft_wrap=True)
+    out.print(escape(carbon_line(carbon)), soft_wrap=True)
 
 
 def carbon_line(carbon: Account) -> str:
     """Return energy and emissions so far in a line."""
     total = carbon.table[carbon.table["scope"] == "total"]
-    if total.empty or total["status"].iloc[0] == "undefined":
-        return "carbon: no job is done on a device whose power is declared ([carbon] watts in study.toml)"
+    if total.empty or not total["n_jobs"].iloc[0]:
+        return "carbon: no job is done yet"
     row = total.iloc[0]
+    if row["status"] == "undefined":
+        devices = carbon.table.loc[carbon.table["scope"] == "device", "device"]
+        return f"carbon: not known, for no power is declared for {', '.join(devices)} ([carbon] watts in study.toml)"
     part = "" if row["status"] == "ok" else f" (without {row['n_unknown']} jobs on devices of unknown power)"
     return (
         f"carbon: {row['hours']:.2f} h, {row['energy_kwh']:.3g} kWh,"

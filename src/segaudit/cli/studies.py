@@ -4,12 +4,17 @@ from __future__ import annotations
 
 import os
 import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from segaudit.cli.app import Json, app
+
+if TYPE_CHECKING:
+    from segaudit.study.plans import StudyPlan
 
 study = typer.Typer(
     help="Train label regimes with nnU-Net and audit them: study.toml in, masks and reports out.", no_args_is_help=True
@@ -40,9 +45,8 @@ def plan(
 ) -> None:
     """Say what would run: regimes, folds, trainings, hours, disk. Nothing is written."""
     from segaudit.cli import studied
-    from segaudit.study.plans import plan_study
 
-    studied.show_plan(plan_study(path), commands=commands, as_json=as_json)
+    studied.show_plan(_planned(path), commands=commands, as_json=as_json)
 
 
 @study.command()
@@ -62,7 +66,8 @@ def run(
     from segaudit.cli import screens, studied
     from segaudit.study.workflow import run_study
 
-    with screens.progress() as told:
+    _planned(path)
+    with _interruptible(), screens.progress() as told:
         states = run_study(path, profile=profile, jobs=jobs, renew=renew, options=option or (), progress=told)
     studied.show_done(path, states)
 
@@ -71,20 +76,23 @@ def run(
 def status(
     path: StudyToml,
     *,
-    closely: Annotated[bool, typer.Option("--closely", help="Hash every file that proves a step.")] = False,
+    closely: Annotated[
+        bool, typer.Option("--closely", help="Hash every file: proofs, images, labels, tables.")
+    ] = False,
     as_json: Json = False,
 ) -> None:
     """Show every step, its proof and what is left, and the carbon account so far."""
     from segaudit.cli import studied
     from segaudit.study.accounts import carbon_of
-    from segaudit.study.locks import read_lock
+    from segaudit.study.locks import differences, freeze, read_lock
     from segaudit.study.plans import plan_study
     from segaudit.study.workflow import status as states_of
 
     planned = plan_study(path)
     lock = read_lock(planned.home)
     states = states_of(planned.home, lock, closely=closely)
-    studied.show_status(planned, states, carbon_of(planned.home, lock, planned), as_json=as_json)
+    changes = differences(lock, freeze(planned)) if closely else []
+    studied.show_status(planned, states, carbon_of(planned.home, lock, planned), changes, as_json=as_json)
 
 
 @study.command()
@@ -105,10 +113,9 @@ def doctor(path: StudyToml, profile: Profile = "local", *, as_json: Json = False
     from segaudit.cli import screens, studied
     from segaudit.study.accounts import estimate
     from segaudit.study.doctor import Needs, checks
-    from segaudit.study.plans import plan_study
     from segaudit.study.workflow import executor_of
 
-    planned = plan_study(path)
+    planned = _planned(path)
     file = planned.file
     needs = Needs(
         executor=executor_of(profile),
@@ -134,7 +141,7 @@ def mini(
     from segaudit.cli import screens, studied
     from segaudit.miniatures import run_miniature
 
-    with screens.progress() as told:
+    with _interruptible(), screens.progress() as told:
         made = run_miniature(out, short=short, seed=seed, progress=told)
     studied.show_miniature(made)
 
@@ -152,6 +159,38 @@ def step(home: Path, name: str) -> None:
             stream.flush()
             os.dup2(file.fileno(), stream.fileno())
         do_step(home, name, audit_folder)
+
+
+@contextmanager
+def _interruptible() -> Iterator[None]:
+    """End with status 130 at a Ctrl-C, and say what to do next."""
+    try:
+        yield
+    except KeyboardInterrupt:
+        typer.echo("interrupted; run the same command again to go on", err=True)
+        raise typer.Exit(130) from None
+
+
+def _planned(path: Path) -> StudyPlan:
+    """Return the plan of a study whose audits would run: what they would refuse is told before anything is trained."""
+    from segaudit.audits import plan_of
+    from segaudit.errors import Finding, did_you_mean, raise_errors
+    from segaudit.metrics import METRICS
+    from segaudit.study.plans import plan_study
+
+    planned = plan_study(path)
+    asked, cases = planned.file.audit, planned.cohort.cases
+    raise_errors(
+        Finding(
+            "UNKNOWN_METRIC", f"no metric is named '{name}'.", "audit, metrics", did_you_mean(name, METRICS.names())
+        )
+        for name in asked.metrics
+        if name not in METRICS
+    )
+    declared = plan_of(asked)
+    for audited in (planned.test, planned.outlined):
+        declared.resolved(cases[cases["case"].isin(audited)].reset_index(drop=True))
+    return planned
 
 
 def audit_folder(folder: Path) -> None:

@@ -79,6 +79,11 @@ def labels(words: str | None) -> dict[str, list[int]]:
     return found
 
 
+def names(words: str) -> list[str]:
+    """Return words that are parted by commas."""
+    return [word.strip() for word in words.split(",") if word.strip()]
+
+
 def paths(words: Sequence[str], option: str) -> dict[str, Path]:
     """Return NAME=PATH words as a dictionary."""
     return {name: Path(value) for name, value in pairs(words, option).items()}

@@ -11,7 +11,7 @@ from typing import Literal
 import pandas as pd
 
 from segaudit.attributes import TOP_CODED, Attribute, listing
-from segaudit.errors import Finding
+from segaudit.errors import Finding, counted
 
 Kind = Literal["expert", "expert-revised machine draft", "consensus", "machine", "unknown"]
 Labels = Mapping[str, tuple[int, ...]]
@@ -101,16 +101,16 @@ class Cohort:
     def _faults(self) -> Iterator[Finding]:
         doubled = self.cases["case"][self.cases["case"].duplicated()].unique()
         if len(doubled):
-            fact = f"{len(doubled)} cases stand in the cohort twice ({listing(doubled)})."
+            fact = f"{counted(len(doubled), 'case stands', 'cases stand')} in the cohort twice ({listing(doubled)})."
             yield Finding("CASE_DOUBLED", fact, f"cohort '{self.name}'", "keep one row a case.")
         nobody = self.cases.loc[self.cases["patient"].isna(), "case"]
         if len(nobody):
-            fact = f"{len(nobody)} cases have no patient ({listing(nobody)})."
+            fact = f"{counted(len(nobody), 'case has', 'cases have')} no patient ({listing(nobody)})."
             yield Finding("PATIENT_BLANK", fact, f"cohort '{self.name}'", "name the patient of each case.")
         for name, mask_set in self.mask_sets.items():
             twice = mask_set.masks["case"][mask_set.masks["case"].duplicated()].unique()
             if len(twice):
-                fact = f"{len(twice)} cases have two masks ({listing(twice)})."
+                fact = f"{counted(len(twice), 'case has', 'cases have')} two masks ({listing(twice)})."
                 yield Finding("MASK_DOUBLED", fact, f"mask set '{name}'", "keep one mask a case.")
 
     def _gaps(self) -> Iterator[Finding]:
@@ -126,12 +126,13 @@ class Cohort:
 
     def __str__(self) -> str:
         n_cases = len(self.cases)
-        lines = [f"cohort '{self.name}': {n_cases} cases of {self.cases['patient'].nunique()} patients"]
+        patients = counted(self.cases["patient"].nunique(), "patient")
+        lines = [f"cohort '{self.name}': {counted(n_cases, 'case')} of {patients}"]
         rows = {
             "labels": [f"{name} {'+'.join(map(str, values))}" for name, values in self.labels.items()],
             "attributes": [self._attribute_line(attribute) for attribute in self.attributes.values()],
             "mask sets": [
-                f"{name} ({one.kinds()}) {self.cases['case'].isin(one.masks['case']).sum()} of {n_cases} cases"
+                f"{name} ({one.kinds()}) {self.cases['case'].isin(one.masks['case']).sum():,} of {n_cases:,} cases"
                 for name, one in self.mask_sets.items()
             ],
             "excluded": [f"{rule} {count}" for rule, count in Counter(self.excluded["rule"]).items()],

@@ -14,7 +14,7 @@ import pandas as pd
 
 from segaudit.attributes import listing
 from segaudit.cohorts.base import Kind
-from segaudit.errors import Finding, did_you_mean, raise_errors
+from segaudit.errors import Finding, counted, did_you_mean, raise_errors
 from segaudit.participants import stem
 from segaudit.sheets import Sheet, read_sheet
 
@@ -81,11 +81,11 @@ def _faults(sheet: Sheet, cases: Sequence[str], paths: Sequence[str], kinds: Seq
     lines = sheet.line_numbers
     nameless = [line for line, case in zip(lines, cases, strict=True) if not case]
     if nameless:
-        fact = f"{len(nameless)} rows name no case (lines {listing(nameless)})."
+        fact = f"{counted(len(nameless), 'row names', 'rows name')} no case (lines {listing(nameless)})."
         yield Finding("KEY_BLANK", fact, f"{where}, column 'case'", "name the case in each row, or remove the row.")
     blank = [line for line, path in zip(lines, paths, strict=True) if not path]
     if blank:
-        fact = f"{len(blank)} rows have no path (lines {listing(blank)})."
+        fact = f"{counted(len(blank), 'row has', 'rows have')} no path (lines {listing(blank)})."
         fix = "write the path of the file, or remove the row: a case without a row has no file."
         yield Finding("PATH_BLANK", fact, f"{where}, column 'path'", fix)
     at: defaultdict[str, list[int]] = defaultdict(list)
@@ -93,7 +93,7 @@ def _faults(sheet: Sheet, cases: Sequence[str], paths: Sequence[str], kinds: Seq
         at[case].append(line)
     doubled = [f"'{case}' in lines {listing(found)}" for case, found in at.items() if case and len(found) > 1]
     if doubled:
-        fact = f"{len(doubled)} cases have two files or more ({'; '.join(doubled[:5])})."
+        fact = f"{counted(len(doubled), 'case has', 'cases have')} two files or more ({'; '.join(doubled[:5])})."
         yield Finding("MASK_DOUBLED", fact, f"{where}, column 'case'", "keep one row a case.")
     gone = [f"line {line}: {path}" for line, path in zip(lines, paths, strict=True) if path and not _is_file(path)]
     if gone:

@@ -14,7 +14,7 @@ import pandas as pd
 
 from segaudit.attributes import listing
 from segaudit.cohorts.base import Labels
-from segaudit.errors import AuditError, Finding, raise_errors
+from segaudit.errors import AuditError, Finding, counted, raise_errors
 from segaudit.participants import read_json
 
 MASK_SUFFIXES = (".nii.gz", ".nii", ".png")
@@ -110,17 +110,18 @@ def _faults(found: dict[str, list[Path]], folder: Path, within: Path | None) -> 
     every = [path for paths in found.values() for path in paths]
     unreadable = sorted(ascii(path.name) for path in every if not _is_text(str(path)))
     if unreadable:
-        fact = f"{len(unreadable)} file names are no text in UTF-8 ({listing(unreadable)})."
+        fact = f"{counted(len(unreadable), 'file name is', 'file names are')} no text in UTF-8 ({listing(unreadable)})."
         faults.append(Finding("MASK_NAME", fact, ascii(where).strip("'"), "rename the files."))
     dangling = sorted(path.name for path in every if not path.is_file())
     if dangling:
-        fact = f"{len(dangling)} links lead to no file ({listing(dangling)})."
+        fact = f"{counted(len(dangling), 'link leads', 'links lead')} to no file ({listing(dangling)})."
         faults.append(Finding("MASK_DANGLING", fact, where, "fetch the files they stand for."))
     if within is not None:
         roots = (folder.resolve(), within.resolve())
         away = sorted(p.name for p in every if p.is_file() and not any(p.resolve().is_relative_to(r) for r in roots))
         if away:
-            fact = f"{len(away)} files are links out of the folder and of the cohort's folder ({listing(away)})."
+            links = counted(len(away), "file is a link", "files are links")
+            fact = f"{links} out of the folder and of the cohort's folder ({listing(away)})."
             faults.append(Finding("PATH_ESCAPES", fact, where, "name the folder where the files lie, or copy them."))
     return faults
 

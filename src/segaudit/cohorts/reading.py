@@ -17,7 +17,7 @@ from segaudit.cohorts.listed import read_listed
 from segaudit.cohorts.masks import check_labels, discover_masks, read_labels
 from segaudit.config import read_toml
 from segaudit.config.cohort import CohortFile, LabelTable, MaskSetEntry
-from segaudit.errors import AuditError, Finding, did_you_mean, raise_errors
+from segaudit.errors import AuditError, Finding, counted, did_you_mean, raise_errors
 from segaudit.participants import Participants, join_participants, patients_by_rule, read_participants, stem
 from segaudit.sheets import read_sheet
 from segaudit.tables import EXCLUDED
@@ -108,7 +108,7 @@ def with_mask_sets(cohort: Cohort, mask_sets: Iterable[MaskSet]) -> Cohort:
         stems = mask_set.masks["case"].map(stem)
         stray = sorted(set(stems) - known)
         if stray:
-            fact = f"{len(stray)} masks belong to no case ({listing(stray)})."
+            fact = f"{counted(len(stray), 'mask belongs', 'masks belong')} to no case ({listing(stray)})."
             fix = "add the cases, or remove the files."
             notes.append(Finding("MASK_WITHOUT_CASE", fact, f"mask set '{mask_set.name}'", fix, "warning"))
         masks = mask_set.masks.assign(case=stems.map(inside))[stems.isin(inside.keys())]
@@ -134,7 +134,7 @@ def _exclusions(
     rows = [(case, rule, reason) for (case, rule), reason in sorted(found.items())]
     if not unknown or rows_are_cases:
         return rows, []
-    fact = f"{len(unknown)} exclusions name no case ({listing(unknown)})."
+    fact = f"{counted(len(unknown), 'exclusion names', 'exclusions name')} no case ({listing(unknown)})."
     fix = did_you_mean(unknown[0], names)
     return rows, [Finding("EXCLUDED_UNKNOWN", fact, f"cohort '{name}'", fix, "warning")]
 

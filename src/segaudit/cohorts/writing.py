@@ -18,7 +18,7 @@ from segaudit.cohorts.cells import participants_of
 from segaudit.config.base import check
 from segaudit.config.cohort import CohortFile
 from segaudit.config.toml_text import toml_text
-from segaudit.errors import AuditError, Finding, raise_errors
+from segaudit.errors import AuditError, Finding, counted, raise_errors
 from segaudit.files import write_files
 from segaudit.participants import stem
 
@@ -109,7 +109,7 @@ def _unfit(cohort: Cohort) -> Iterator[Finding]:
         yield Finding("EXCLUDED_REASON", fact, where, "say why each case is left out.")
     both = sorted(set(out["case"].map(stem)) & set(cohort.cases["case"].map(stem)))
     if both:
-        fact = f"{len(both)} cases stand in the cohort and are excluded from it ({listing(both)})."
+        fact = f"{counted(len(both), 'case is', 'cases are')} in the cohort and excluded from it ({listing(both)})."
         yield Finding("COHORT_UNWRITABLE", fact, where, "keep them, or leave them out.")
 
 

@@ -19,7 +19,7 @@ from segaudit.groupings import Grouping
 from segaudit.metrics.volume import count_components
 from segaudit.stats.family import adjust
 from segaudit.stats.tests import kruskal_wallis, mann_whitney
-from segaudit.volumes import read_labels
+from segaudit.volumes import DEFAULT_MAX_BYTES, read_labels
 
 COLUMNS = ("ruler", "label", "case", "quantity", "value")
 QUANTITIES = {
@@ -40,13 +40,15 @@ def structures_of(table: pd.DataFrame) -> pd.DataFrame:
     return rows.loc[rows["value"].notna(), list(COLUMNS)].reset_index(drop=True)
 
 
-def measure_structures(cohort: Cohort, mask_set: str) -> pd.DataFrame:
+def measure_structures(cohort: Cohort, mask_set: str, *, max_bytes: int = DEFAULT_MAX_BYTES) -> pd.DataFrame:
     """Return the size of every structure in a mask set, before there is any model.
 
     Parameters
     ----------
     cohort : Cohort
     mask_set : str
+    max_bytes : int
+        A mask that takes more as stored is refused.
 
     Returns
     -------
@@ -66,7 +68,7 @@ def measure_structures(cohort: Cohort, mask_set: str) -> pd.DataFrame:
     faults: list[Finding] = []
     for case, path in zip(source.masks["case"], source.masks["path"], strict=True):
         try:
-            volume = read_labels(Path(path))
+            volume = read_labels(Path(path), max_bytes=max_bytes)
         except AuditError as error:
             faults += error.findings
             continue

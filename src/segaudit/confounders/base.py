@@ -28,7 +28,7 @@ from segaudit.confounders.cells import (
 )
 from segaudit.confounders.entanglement import entanglement_of
 from segaudit.confounders.schemas import ADJUSTED, ANATOMY, ASSOCIATIONS, ENTANGLEMENT
-from segaudit.errors import AuditError, Finding
+from segaudit.errors import AuditError, Finding, counted
 from segaudit.groupings import Grouping
 from segaudit.participants import join_participants, read_participants
 from segaudit.provenance import Step, inputs
@@ -178,7 +178,8 @@ def _reference_groups(asked: Sequence[Grouping], ground: Ground) -> list[Finding
     for grouping, one in zip(asked, ground.groupings, strict=True):
         where = f"grouping '{grouping.name}'"
         if len(one.levels) < 2:
-            fact = f"'{grouping.name}' has {len(one.levels)} group(s) ({listing(one.levels)}): nothing is compared."
+            groups = counted(len(one.levels), "group")
+            fact = f"'{grouping.name}' has {groups} ({listing(one.levels)}): nothing is compared."
             found.append(Finding("GROUP_ALONE", fact, where, "name two groups or more.", "warning"))
         elif open_parts(grouping):
             fact = f"the groups of '{grouping.name}' are set against {one.levels[0]}, which has most patients."

@@ -13,8 +13,8 @@ import pandas as pd
 from numpy.typing import NDArray
 
 from segaudit.attributes import listing
-from segaudit.errors import AuditError, Finding, did_you_mean, raise_errors
-from segaudit.groupings import Grouping, assign, crossing, resolve
+from segaudit.errors import AuditError, Finding, counted, did_you_mean, raise_errors
+from segaudit.groupings import MANY_VALUES, Grouping, assign, attribute_names, crossing, cuts_needed, resolve
 from segaudit.metrics import METRICS, Metric
 
 Floats = NDArray[np.float64]
@@ -22,8 +22,6 @@ KEY = ["model", "ruler", "label", "metric"]
 VOLUME, PROVENANCE = "volume", "provenance"
 MACRO = "macro"
 VOLUME_METRIC = "volume_reference_mm3"
-_MANY_VALUES = 20
-"""A number with more values than this makes no groups."""
 _INFINITE = ("prediction_empty", "reference_empty")
 _ABSENT = ("reference_missing", "not_scored")
 
@@ -168,7 +166,7 @@ def attribute(cases: pd.DataFrame, name: str) -> Covariate:
     column = cases[name]
     if not pd.api.types.is_numeric_dtype(column):
         numeric = pd.to_numeric(column, errors="coerce")
-        if (numeric.notna() == column.notna()).all() and numeric.nunique() > _MANY_VALUES:
+        if (numeric.notna() == column.notna()).all() and numeric.nunique() > MANY_VALUES:
             column = numeric
     if pd.api.types.is_numeric_dtype(column) and not pd.api.types.is_bool_dtype(column):
         top = cases.get(f"{name}_top_coded", pd.Series(data=False, index=cases.index)).fillna(value=False).astype(bool)
@@ -195,7 +193,7 @@ def lay(
     cases = cases.sort_values("case", ignore_index=True)
     doubled = cases["case"][cases["case"].duplicated()]
     if len(doubled):
-        fact = f"{len(doubled)} cases occur twice, such as '{doubled.iloc[0]}'."
+        fact = f"{counted(len(doubled), 'case occurs', 'cases occur')} twice, such as '{doubled.iloc[0]}'."
         raise AuditError(Finding("CASE_DOUBLED", fact, "cases", "keep one row a case."))
     if scores is not None and not scores["case"].isin(cases["case"]).any():
         shown = listing(scores["case"].unique(), 1) or "there is none"
@@ -218,7 +216,8 @@ def _resolved(groupings: Sequence[Grouping], cases: pd.DataFrame) -> list[Groupi
         except AuditError as error:
             faults += error.findings
             continue
-        faults += [_cuts_needed(grouping, part, cases) for part in open_parts(grouping) if _is_scale(part, cases)]
+        where = f"grouping '{grouping.name}'"
+        faults += [cuts_needed(p.attribute, cases, where) for p in open_parts(grouping) if _is_scale(p, cases)]
         found.append(_led(grouping, one, cases))
     raise_errors(faults)
     return found
@@ -231,14 +230,7 @@ def open_parts(grouping: Grouping) -> list[Grouping]:
 
 def _is_scale(part: Grouping, cases: pd.DataFrame) -> bool:
     column = cases[part.attribute]
-    return pd.api.types.is_float_dtype(column) and column.nunique() > _MANY_VALUES
-
-
-def _cuts_needed(grouping: Grouping, part: Grouping, cases: pd.DataFrame) -> Finding:
-    n = cases[part.attribute].nunique()
-    fact = f"'{part.attribute}' is a number with {n} values, and no cuts are given."
-    fix = f"write its cuts, such as {part.attribute}:40,60."
-    return Finding("GROUPING_NEEDS_CUTS", fact, f"grouping '{grouping.name}'", fix)
+    return pd.api.types.is_float_dtype(column) and column.nunique() > MANY_VALUES
 
 
 def _led(asked: Grouping, resolved: Grouping, cases: pd.DataFrame) -> Grouping:
@@ -277,9 +269,7 @@ def check_covariates(names: Sequence[str], ground: Ground) -> None:
         UNKNOWN_ATTRIBUTE, COVARIATE_TWICE.
     """
     offered = {VOLUME: bool(ground.volumes), PROVENANCE: bool(ground.kinds)}
-    known = [
-        name for name in ground.cases.columns if name not in ("case", "patient") and not name.endswith("_top_coded")
-    ]
+    known = attribute_names(ground.cases.columns)
     known += [name for name, there in offered.items() if there and name not in known]
     faults = []
     for name in dict.fromkeys(names):

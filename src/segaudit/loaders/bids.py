@@ -14,7 +14,7 @@ import pandas as pd
 
 from segaudit.attributes import listing
 from segaudit.cohorts import Cohort, Kind, Labels, MaskSet, make_cohort
-from segaudit.errors import AuditError, Finding, raise_errors
+from segaudit.errors import AuditError, Finding, counted, raise_errors
 from segaudit.loaders.base import LOADERS, Loader, existing_folder
 from segaudit.participants import read_json, read_participants
 from segaudit.sheets import read_sheet
@@ -161,7 +161,8 @@ def _steps(path: Path) -> list[dict[str, Any]]:
 def _notes(steps_of: Mapping[str, Sequence[Mapping[str, Any]]], where: str) -> Iterator[Finding]:
     nobody = sorted(file for file, steps in steps_of.items() if not steps)
     if nobody:
-        fact = f"{len(nobody)} sidecars name no maker ({listing(nobody, 3)}): their kind is unknown."
+        named = counted(len(nobody), "sidecar names", "sidecars name")
+        fact = f"{named} no maker ({listing(nobody, 3)}): the kind is unknown."
         yield Finding("SIDECAR_NO_MAKER", fact, where, _FIX, "warning")
     late = sorted(file for file, steps in steps_of.items() if steps and kind_of(steps) == "unknown")
     if late:
@@ -244,7 +245,7 @@ def _stem(path: Path) -> str:
 def _without_mask(made: pd.DataFrame, masks: set[str], root: Path) -> Iterator[Finding]:
     alone = [file for file in made["file"] if not any(f"{file}{ending}" in masks for ending in _MASK_ENDINGS)]
     if alone:
-        fact = f"{len(alone)} sidecars have no mask ({listing(alone, 3)})."
+        fact = f"{counted(len(alone), 'sidecar has', 'sidecars have')} no mask ({listing(alone, 3)})."
         yield Finding("SIDECAR_WITHOUT_MASK", fact, str(root), "fetch the masks, or remove the sidecars.", "warning")
 
 

@@ -14,7 +14,7 @@ import pandas as pd
 
 from segaudit.attributes import AttributeKind, Declaration, Of, listing
 from segaudit.cohorts import Cohort, MaskSet
-from segaudit.errors import AuditError, Finding, Level, did_you_mean, raise_errors
+from segaudit.errors import AuditError, Finding, Level, counted, did_you_mean, raise_errors
 from segaudit.loaders.base import LOADERS, Exclusion, Loader, cohort_from, existing_folder
 from segaudit.sheets import Sheet, read_sheet
 from segaudit.volumes import read_header
@@ -233,7 +233,7 @@ def _chains(
             {"mr_series": series, "imaging_study": study, "case": rows["case"].get(patient, {})},
         )
     if apart:
-        fact = f"{len(apart)} cases have two patients ({listing(apart, 3)})."
+        fact = f"{counted(len(apart), 'case has', 'cases have')} two patients ({listing(apart, 3)})."
         fix = "mend the series, the study or the file name."
         findings.append(Finding("PATIENT_CONFLICT", fact, str(home / "structured"), fix))
     if not any("case_ids" in tables[table].table.columns for table in ("mr_series", "imaging_study")):
@@ -257,7 +257,7 @@ def _by_key(sheet: Sheet, key: str, findings: list[Finding]) -> dict[str, dict[s
         if found.setdefault(name, record) is not record:
             twice.append(name)
     if twice:
-        fact = f"{len(twice)} rows repeat an earlier '{key}' ({listing(twice)})."
+        fact = f"{counted(len(twice), 'row repeats', 'rows repeat')} an earlier '{key}' ({listing(twice)})."
         findings.append(Finding("ID_DOUBLED", fact, str(sheet.path), "keep one row each."))
     return found
 

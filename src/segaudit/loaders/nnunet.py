@@ -14,7 +14,7 @@ import pandas as pd
 
 from segaudit.attributes import Attribute, listing
 from segaudit.cohorts import Cohort, Kind, MaskSet, discover_masks, make_cohort, read_labels, with_mask_sets
-from segaudit.errors import AuditError, Finding, Level, raise_errors
+from segaudit.errors import AuditError, Finding, Level, counted, raise_errors
 from segaudit.loaders.base import LOADERS, Exclusion, Loader, excluded_table, existing_folder
 from segaudit.participants import read_json
 
@@ -176,11 +176,11 @@ def _gaps(files: _Files, channels: frozenset[str], part: str, home: Path) -> Ite
     alone = sorted(files.images.keys() - files.labels.keys())
     bare = sorted(files.labels.keys() - files.images.keys())
     if alone:
-        fact = f"{len(alone)} images have no label ({listing(alone)})."
+        fact = f"{counted(len(alone), 'image has', 'images have')} no label ({listing(alone)})."
         fix = "add the labels; these cases are excluded."
         yield Finding("IMAGE_WITHOUT_LABEL", fact, where, fix, "warning" if part == "Tr" else "note")
     if bare:
-        fact = f"{len(bare)} labels have no image ({listing(bare)})."
+        fact = f"{counted(len(bare), 'label has', 'labels have')} no image ({listing(bare)})."
         yield Finding("LABEL_WITHOUT_IMAGE", fact, where, "add the images, or remove the labels.", "warning")
     lacking = [
         f"{case}: {', '.join(sorted(channels - own))}" for case, own in sorted(files.images.items()) if channels - own
@@ -203,7 +203,7 @@ def _dangling(home: Path) -> Iterator[Finding]:
         gone = [f"{path.parent.name}/{path.name}" for part in _PARTS for path in _visible(home / f"{kind}{part}")
                 if not path.exists()]  # fmt: skip
         if gone:
-            fact = f"{len(gone)} links lead to no file ({listing(gone)})."
+            fact = f"{counted(len(gone), 'link leads', 'links lead')} to no file ({listing(gone)})."
             yield Finding(code, fact, str(home), "build the folder anew, or fetch the files.", level)
 
 
@@ -219,7 +219,7 @@ def _doubled(masks: list[tuple[str, str, Path]], home: Path) -> Iterator[Finding
     cases = [case for case, *_ in masks]
     twice = sorted({case for case in cases if cases.count(case) > 1}) if len(set(cases)) < len(cases) else []
     if twice:
-        fact = f"{len(twice)} cases are both training and test ({listing(twice)})."
+        fact = f"{counted(len(twice), 'case is', 'cases are')} both training and test ({listing(twice)})."
         yield Finding("CASE_IN_TWO_PARTS", fact, str(home), "keep each case in one part.")
 
 

@@ -19,15 +19,15 @@ from segaudit.attributes import (
     Declaration,
     canonical,
     codes_for,
-    counted,
     fold,
     parse_ages,
     parse_levels,
     parse_numbers,
     resolve_column,
     sex_dictionary,
+    tallied,
 )
-from segaudit.errors import AuditError, Finding, did_you_mean
+from segaudit.errors import AuditError, Finding, counted, did_you_mean
 from segaudit.participants.dictionaries import ColumnNotes
 from segaudit.sheets import Sheet
 
@@ -151,13 +151,13 @@ class Participants:
 def _unexplained(unexplained: Mapping[str, int], name: str, where: str, *, has_dictionary: bool) -> list[Finding]:
     if has_dictionary and unexplained:
         fact = (
-            f"{name}: the data dictionary does not explain {counted(Counter(unexplained).elements())}; kept as levels."
+            f"{name}: the data dictionary does not explain {tallied(Counter(unexplained).elements())}; kept as levels."
         )
         return [Finding("LEVEL_UNDECLARED", fact, where, "add them to the values of the attribute.", "warning")]
     codes = {value: count for value, count in unexplained.items() if re.fullmatch(r"[-+]?\d+(\.\d+)?", value)}
     if not codes:
         return []
-    fact = f"{name}: no data dictionary explains the codes {counted(Counter(codes).elements())}; kept as levels."
+    fact = f"{name}: no data dictionary explains the codes {tallied(Counter(codes).elements())}; kept as levels."
     fix = 'say what they mean: values = {1 = "...", 2 = "..."} under the attribute, or kind = "number".'
     return [Finding("LEVEL_CODES_UNEXPLAINED", fact, where, fix, "warning")]
 
@@ -168,7 +168,8 @@ def _unusable(raw: Sequence[str], reasons: Sequence[str], attribute: Attribute, 
         return []
     each = Counter(reason for _, reason in bad)
     why = ", ".join(f"{reason} {each[reason]}" for reason in UNUSABLE if each[reason])
-    fact = f"{attribute.name}: {len(bad)} values cannot be used ({why}): {counted(value for value, _ in bad)}."
+    values = tallied(value for value, _ in bad)
+    fact = f"{attribute.name}: {counted(len(bad), 'value')} cannot be used ({why}): {values}."
     fix = 'mend them, name the missing codes, or read the attribute with kind = "level".'
     return [Finding("ATTRIBUTE_UNREADABLE", fact, where, fix, "warning")]
 

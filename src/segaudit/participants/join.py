@@ -12,7 +12,7 @@ import numpy as np
 import pandas as pd
 
 from segaudit.attributes import NO_ROW, TOP_CODED, listing
-from segaudit.errors import AuditError, Finding, raise_errors
+from segaudit.errors import AuditError, Finding, counted, raise_errors
 from segaudit.participants.base import AttributeValues, Participants
 
 IMAGE_SUFFIXES = (".nii.gz", ".nii", ".png", ".mha", ".nrrd", ".dcm", ".jpg", ".jpeg", ".tif", ".tiff")
@@ -199,7 +199,8 @@ def _patient_of(
             assumed.append(case)
         names.append(given or stated or case)
     if conflicts:
-        fact = f"{len(conflicts)} cases have another patient in the table than with the cases ({listing(conflicts)})."
+        torn = counted(len(conflicts), "case has", "cases have")
+        fact = f"{torn} another patient in the table than with the cases ({listing(conflicts)})."
         return names, [Finding("PATIENT_CONFLICT", fact, where, "mend the one that is wrong.")]
     if assumed:
         fact = (
@@ -265,6 +266,6 @@ def _varying(
         f"{patient}: {' and '.join(f'{level!r} ({case})' for level, case in found.items())}"
         for patient, found in varying.items()
     ]
-    fact = f"{name} differs between the cases of {len(varying)} patients ({listing(each, _SHOWN_PATIENTS)})."
+    fact = f"{name} differs between the cases of {counted(len(varying), 'patient')} ({listing(each, _SHOWN_PATIENTS)})."
     fix = f'mend the table; or, if {name} may change between exams, say of = "case".'
     return [Finding("ATTRIBUTE_VARIES", fact, f"{where}, column '{values.attribute.column}'", fix)]

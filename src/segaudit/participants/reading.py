@@ -20,7 +20,7 @@ from segaudit.attributes import (
     letters,
     listing,
 )
-from segaudit.errors import AuditError, Finding, did_you_mean, raise_errors
+from segaudit.errors import AuditError, Finding, counted, did_you_mean, raise_errors
 from segaudit.participants.base import TOP_CODED_COLUMN, Participants, located
 from segaudit.participants.dictionaries import ColumnNotes, read_dictionary
 from segaudit.sheets import Sheet, read_sheet
@@ -173,7 +173,7 @@ def _keys(
         line for line, row in zip(sheet.line_numbers, rows, strict=False) if any(fold(cell) in codes for cell in row)
     ]
     if blank:
-        fact = f"{len(blank)} rows have no key (lines {listing(blank)})."
+        fact = f"{counted(len(blank), 'row has', 'rows have')} no key (lines {listing(blank)})."
         faults.append(Finding("KEY_BLANK", fact, str(sheet.path), "name the case in each row, or remove the row."))
     if not pieces:
         return ()
@@ -201,7 +201,7 @@ def _patients(sheet: Sheet, column: str, codes: set[str], faults: list[Finding])
     patients = tuple(cell.strip() for cell in sheet.table[column])
     blank = [line for line, cell in zip(sheet.line_numbers, patients, strict=True) if fold(cell) in codes]
     if blank:
-        fact = f"{len(blank)} rows name no patient (lines {listing(blank)})."
+        fact = f"{counted(len(blank), 'row names', 'rows name')} no patient (lines {listing(blank)})."
         where = f"{sheet.path}, column '{column}'"
         faults.append(Finding("PATIENT_BLANK", fact, where, "name the patient in each row, or name another column."))
     return patients
@@ -288,7 +288,7 @@ def _without_repeats(participants: Participants, key_columns: Sequence[str]) -> 
         return participants
     gone = set(repeats)
     kept = [position for position in range(len(rows)) if position not in gone]
-    fact = f"{len(repeats)} rows repeat another row in every cell and count once."
+    fact = f"{counted(len(repeats), 'row repeats', 'rows repeat')} another row in every cell; alike rows count once."
     note = Finding("ROWS_REPEATED", fact, str(sheet.path), "remove the repeated rows.", "note")
     return replace(
         participants,

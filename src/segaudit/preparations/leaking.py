@@ -13,7 +13,7 @@ import pandas as pd
 from segaudit import splits
 from segaudit.attributes import listing
 from segaudit.cohorts import Cohort, discover_masks
-from segaudit.errors import AuditError, Finding, did_you_mean, raise_errors
+from segaudit.errors import AuditError, Finding, counted, did_you_mean, raise_errors
 from segaudit.participants import patients_by_rule, stem
 from segaudit.preparations.people import NOBODY, Source, read_cases
 from segaudit.sheets import read_sheet
@@ -232,10 +232,10 @@ def _torn(one: _Table, stated: dict[str, str]) -> list[Finding]:
             torn.add(case)
     faults = []
     if torn:
-        fact = f"{len(torn)} cases belong to two patients ({listing(sorted(torn))})."
+        fact = f"{counted(len(torn), 'case belongs', 'cases belong')} to two patients ({listing(sorted(torn))})."
         faults.append(Finding("CASE_TWO_PATIENTS", fact, str(one.path), "mend the patient of the case."))
     if blank:
-        fact = f"{blank} rows have no patient."
+        fact = f"{counted(blank, 'row has', 'rows have')} no patient."
         faults.append(Finding("PATIENT_NULL", fact, str(one.path), "name the patient in each row."))
     return faults
 

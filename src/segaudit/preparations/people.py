@@ -12,8 +12,8 @@ from segaudit.attributes import UNUSABLE, Declaration, canonical, listing
 from segaudit.cohorts import Cohort, make_cohort, read_cohort
 from segaudit.config.base import read_toml
 from segaudit.config.cohort import CohortFile
-from segaudit.errors import AuditError, Finding, did_you_mean, raise_errors
-from segaudit.groupings import JOIN, Grouping, assign, parse, resolve
+from segaudit.errors import AuditError, Finding, counted, raise_errors
+from segaudit.groupings import JOIN, Grouping, assign, cuts_needed, parse, resolve, unknown_attribute
 from segaudit.participants import Participants, read_participants
 
 MISSING = "(missing)"
@@ -180,8 +180,7 @@ def _unfit(grouping: Grouping, cases: pd.DataFrame, option: str) -> list[Finding
             fact = f"no case has a value of '{name}' that can be used" + (" as a number." if part.cuts else ".")
             faults.append(Finding("ATTRIBUTE_EMPTY", fact, where, "check the column, or its missing codes."))
         elif pd.api.types.is_float_dtype(column) and not part.cuts:
-            fact = f"'{name}' is a number with {column.nunique()} values, and no cuts are given."
-            faults.append(Finding("GROUPING_NEEDS_CUTS", fact, where, f"write its cuts, such as {name}:40,60."))
+            faults.append(cuts_needed(name, cases, where))
     return faults
 
 
@@ -218,14 +217,12 @@ def differing(table: pd.DataFrame | None, cases: pd.DataFrame) -> list[Finding]:
         counts = own.drop_duplicates().groupby("patient").size()
         torn = sorted(counts[counts > 1].index.tolist())
         if torn:
-            fact = f"{name}: the cases of {len(torn)} patients differ ({listing(torn)}); the first case decides."
+            whose = f"{counted(len(torn), 'patient')} differ ({listing(torn)})"
+            fact = f"{name}: the cases of {whose}; the first case decides."
             found.append(Finding("STRATUM_VARIES", fact, f"attribute '{name}'", "mend what is wrong.", "warning"))
     return found
 
 
 def column_of(name: str, cases: pd.DataFrame, option: str) -> Finding | None:
     """Return UNKNOWN_ATTRIBUTE where the cases have no such column."""
-    if name in cases.columns:
-        return None
-    known = [column for column in cases.columns if column not in ("case", "patient")]
-    return Finding("UNKNOWN_ATTRIBUTE", f"there is no attribute '{name}'.", option, did_you_mean(name, known))
+    return None if name in cases.columns else unknown_attribute(name, cases.columns, option)

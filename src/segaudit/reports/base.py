@@ -9,7 +9,7 @@ from typing import Any
 
 from segaudit.audits import Audit
 from segaudit.confounders import Confounders
-from segaudit.errors import AuditError, Finding, did_you_mean
+from segaudit.errors import AuditError, Finding, counted, did_you_mean
 from segaudit.provenance import Input, digest_json
 from segaudit.reports.document import Cell, Document, Figure, Section, Table
 from segaudit.reports.numbers import NONE
@@ -17,7 +17,7 @@ from segaudit.reports.reading import Reading, read
 from segaudit.reports.sections import SECTIONS
 from segaudit.reports.sections.manifest import manifest
 from segaudit.reports.sections.summary import summary
-from segaudit.reports.verdicts import counted, listed
+from segaudit.reports.verdicts import listed
 from segaudit.rulers import RulerComparison
 from segaudit.scores import MACRO
 from segaudit.store import RunDirectory

@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
-import itertools
 from collections import Counter
 from dataclasses import dataclass, replace
 
 import numpy as np
 
+from segaudit.attributes import listing
 from segaudit.audits.cells import Group, cells, divide
 from segaudit.audits.compare import tested_groups
 from segaudit.audits.margins import within_margin
+from segaudit.errors import counted
 from segaudit.metrics import METRICS
 from segaudit.reports.document import Sentence, Tone
 from segaudit.reports.numbers import difference, is_number, magnitude, p_value, ratio
@@ -270,15 +271,9 @@ def not_evidence(reading: Reading, other: str) -> bool:
     return bool(closeness(reading, other)) or collapse(reading, other) == "strong collapse"
 
 
-def counted(n: int, noun: str) -> str:
-    """Return a number with its noun in the right form."""
-    return f"{n:,} {noun}{'' if n == 1 else 's'}"
-
-
 def listed(names: list[str], shown: int = 4) -> str:
     """Return names in a row, and how many more there are."""
-    more = f" and {len(names) - shown} more" if len(names) > shown else ""
-    return ", ".join(itertools.islice(names, shown)) + more
+    return listing(names, shown)
 
 
 def _sentence(said: str, text: str) -> Sentence:

@@ -7,11 +7,12 @@ from dataclasses import dataclass, field
 import pandas as pd
 
 from segaudit.audits import Audit
-from segaudit.errors import AuditError, Finding, did_you_mean, raise_errors
+from segaudit.errors import AuditError, Finding, counted, did_you_mean, raise_errors
 from segaudit.rulers.changes import SELECTED, comparison_rows
 from segaudit.rulers.masks import independence_rows, nearness, training_rows
 from segaudit.rulers.pairs import Row, divisions, lookup, pairs
 from segaudit.tables import INDEPENDENCE, RULERS, as_html, numbers
+from segaudit.volumes import DEFAULT_MAX_BYTES
 
 
 @dataclass(frozen=True)
@@ -68,7 +69,13 @@ class RulerComparison:
 
 
 def compare_rulers(
-    audit: Audit, trusted: str, other: str, *, second: str | None = None, workers: int = 1
+    audit: Audit,
+    trusted: str,
+    other: str,
+    *,
+    second: str | None = None,
+    workers: int = 1,
+    max_bytes: int = DEFAULT_MAX_BYTES,
 ) -> RulerComparison:
     """Return what the other ruler does to the scores and verdicts of an audit, beside the trusted one.
 
@@ -84,6 +91,8 @@ def compare_rulers(
         Mask set of a second expert reading, which tells a ruler that copies the model from a gold that errs.
     workers : int
         Processes that compare masks, where the audit's cohort has them.
+    max_bytes : int
+        A mask that takes more as stored is not read for that.
 
     Raises
     ------
@@ -107,7 +116,7 @@ def compare_rulers(
             )
         )
     table = RULERS.frame(comparison_rows(found, divisions(audit), audit))
-    shared, notes = _independence(audit, trusted, other, table, second, workers)
+    shared, notes = _independence(audit, (trusted, other), table, second, workers, max_bytes)
     return RulerComparison(
         trusted,
         other,
@@ -129,7 +138,7 @@ def _with_words_of_masks(table: pd.DataFrame, shared: list[Row]) -> pd.DataFrame
 
 
 def _independence(
-    audit: Audit, trusted: str, other: str, table: pd.DataFrame, second: str | None, workers: int
+    audit: Audit, names: tuple[str, str], table: pd.DataFrame, second: str | None, workers: int, max_bytes: int
 ) -> tuple[list[Row], list[Finding]]:
     """Return what masks and training patients say of the ruler's independence, as far as the cohort has them."""
     rows: list[Row] = []
@@ -141,15 +150,15 @@ def _independence(
     limits = limits[limits["quantity"].isin(("inflation", "inflation_shift"))]
     overall = limits.groupby(["model", "label"])["low"].min()
     for model in audit.scores.models:
-        key = (model, trusted, other)
+        key = (model, *names)
         if all(name in cohort.mask_sets for name in (*key, *([second] if second else []))):
             low = {label: float(overall.get((model, label), float("nan"))) for label in cohort.labels}
             found, missed = independence_rows(
-                cohort, audit.plan, key, second=second, inflation_low=low, workers=workers
+                cohort, audit.plan, key, second=second, inflation_low=low, workers=workers, max_bytes=max_bytes
             )
             rows += found
             notes += [*missed, *nearness(found)]
-        if model in cohort.mask_sets and other in cohort.mask_sets:
+        if model in cohort.mask_sets and names[1] in cohort.mask_sets:
             rows += training_rows(cohort, key)
     return rows, notes
 
@@ -184,7 +193,8 @@ def _findings(audit: Audit, trusted: str, other: str) -> list[Finding]:
     for name, against in ((trusted, other), (other, trusted)):
         only = sorted(by[name] - by[against])
         if only:
-            fact = f"{len(only)} cases are scored under '{name}' and not under '{against}', such as '{only[0]}'."
+            lone = counted(len(only), "case is", "cases are")
+            fact = f"{lone} scored under '{name}' and not under '{against}', such as '{only[0]}'."
             fix = "they take no part in the comparison."
             findings.append(Finding("RULERS_UNPAIRED", fact, f"rulers '{trusted}', '{other}'", fix, "warning"))
     made = audit.cohort.mask_sets.get(trusted) if audit.cohort else None

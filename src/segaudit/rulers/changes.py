@@ -13,7 +13,7 @@ from segaudit.audits.families import OMNIBUS
 from segaudit.audits.plan import Plan
 from segaudit.rulers.evidence import Divided, Evidence, gather, inflation_q
 from segaudit.rulers.overall import overall_rows, spread_rows
-from segaudit.rulers.pairs import Pair, Row, large_note, lookup, quantity
+from segaudit.rulers.pairs import Pair, Row, large_note, lookup, quantity, walsh_row
 from segaudit.stats import attribution, decompose, equivalence, variance, verdict
 from segaudit.stats.family import adjust
 
@@ -67,16 +67,7 @@ def _per_group(divided: Divided, base: Row, plan: Plan) -> Iterator[Row]:
         minimum=max(10, plan.min_patients),
     )
     for group, ratio in ratios.items():
-        yield quantity(
-            base,
-            f"walsh_ratio: {group}",
-            ratio.ratio,
-            low=ratio.low,
-            high=ratio.high,
-            p=ratio.p,
-            status="ok" if np.isfinite(ratio.ratio) else "not_estimable",
-            detail=variance.decision(ratio.low, ratio.high),
-        )
+        yield walsh_row(base, f"walsh_ratio: {group}", ratio, variance.decision(ratio.low, ratio.high))
 
 
 def _test_rows(base: Row, evidence: Evidence, audit: Audit) -> Iterator[Row]:

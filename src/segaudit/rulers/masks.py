@@ -17,7 +17,7 @@ from segaudit.cohorts import Cohort, Labels
 from segaudit.errors import AuditError, Finding
 from segaudit.stats import independence
 from segaudit.stats.error_maps import adjudication_counts, error_counts, shell_counts
-from segaudit.volumes import on_grid, read_labels
+from segaudit.volumes import DEFAULT_MAX_BYTES, on_grid, read_labels
 
 Row = dict[str, Any]
 _DRAWS = 2_000
@@ -45,6 +45,7 @@ class Task:
     case: str
     files: tuple[tuple[str, Labels], ...]
     labels: tuple[str, ...]
+    max_bytes: int = DEFAULT_MAX_BYTES
 
 
 def independence_rows(
@@ -55,6 +56,7 @@ def independence_rows(
     second: str | None,
     inflation_low: dict[str, float],
     workers: int,
+    max_bytes: int = DEFAULT_MAX_BYTES,
 ) -> tuple[list[Row], list[Finding]]:
     """Return the rows of `independence` of one model, trusted and other ruler (and an optional second expert reading).
 
@@ -67,9 +69,12 @@ def independence_rows(
         Mask set of a second expert reading; it tells a ruler that copies the model from a gold that errs.
     inflation_low : dict of label to float
         Lower limit of the mean Dice inflation, for the word.
+    workers : int
+    max_bytes : int
+        A mask that takes more as stored is not read, and its case takes no part.
     """
     names = [key[1], key[0], key[2], *([second] if second else [])]
-    tasks = list(_tasks(cohort, names))
+    tasks = list(_tasks(cohort, names, max_bytes))
     found, findings = _counted(tasks, workers)
     patient_of = dict(zip(cohort.cases["case"], cohort.cases["patient"], strict=True))
     rows: list[Row] = []
@@ -82,13 +87,13 @@ def independence_rows(
     return rows, findings
 
 
-def _tasks(cohort: Cohort, names: Sequence[str]) -> Iterator[Task]:
+def _tasks(cohort: Cohort, names: Sequence[str], max_bytes: int) -> Iterator[Task]:
     sets = [cohort.mask_sets[name] for name in names]
     paths = [dict(zip(s.masks["case"], s.masks["path"].map(str), strict=True)) for s in sets]
     for case in cohort.cases["case"]:
         if all(case in p for p in paths):
             files = tuple((p[case], s.labels or cohort.labels) for p, s in zip(paths, sets, strict=True))
-            yield Task(case, files, tuple(cohort.labels))
+            yield Task(case, files, tuple(cohort.labels), max_bytes)
 
 
 def _counted(tasks: list[Task], workers: int) -> tuple[dict[str, NDArray[np.float64]], list[Finding]]:
@@ -116,7 +121,7 @@ def count_case(task: Task) -> NDArray[np.float64] | str:
     A label that all three leave empty is NaN. Runs in a worker process.
     """
     try:
-        gold, *others = [read_labels(Path(path)) for path, _ in task.files]
+        gold, *others = [read_labels(Path(path), max_bytes=task.max_bytes) for path, _ in task.files]
         aligned = [gold, *(on_grid(volume, gold.grid, f"case '{task.case}'") for volume in others)]
     except AuditError as error:
         return error.findings[0].message

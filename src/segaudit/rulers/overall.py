@@ -10,13 +10,11 @@ import pandas as pd
 
 from segaudit.audits.compare import generator
 from segaudit.audits.plan import Plan
-from segaudit.rulers.pairs import Pair, Row, large_note, quantity
+from segaudit.rulers.pairs import Pair, Row, estimable, large_note, quantity, walsh_row
 from segaudit.stats import independence, spread, variance
 
 MIN_PATIENTS = 3  # a spread and its interval need this many
-FEW_PATIENTS = (
-    200  # below, a mean of scores with rare failures has intervals that hold too seldom (docs/calibration.md)
-)
+FEW_PATIENTS = 200  # below, intervals of a mean with rare failures hold too seldom (docs/calibration.md)
 _DRAWS = 2_000
 _CAUTION = {"sd": "; one outlier can move it", "mnad": "; descriptive: the Walsh ratio decides"}
 
@@ -30,7 +28,7 @@ def overall_rows(pair: Pair, plan: Plan, cases: pd.DataFrame) -> Iterator[Row]:
         return
     found = independence.inflation(pair.x, pair.y, patients=pair.patients, level=plan.level)
     left_out = f"; {pair.n_left_out} cases left out, infinite on a side" if pair.n_left_out else ""
-    few = "; fewer than 200 patients: read inflation_shift" if n_patients < FEW_PATIENTS else ""
+    few = f"; fewer than {FEW_PATIENTS} patients: read inflation_shift" if n_patients < FEW_PATIENTS else ""
     better = found.n_higher if pair.sign > 0 else int(np.count_nonzero(pair.y < pair.x))
     yield quantity(
         base,
@@ -81,30 +79,12 @@ def spread_rows(
     """Yield the noise ratios of a pair: the Walsh ratio that decides, and the descriptive ones beside it."""
     x, y, patients = pair.x[kept], pair.y[kept], pair.patients[kept]
     walsh, excess = noise.walsh, noise.excess
-    estimable = np.isfinite(walsh.ratio)
-    yield quantity(
-        base,
-        "walsh_ratio",
-        walsh.ratio,
-        low=walsh.low,
-        high=walsh.high,
-        p=walsh.p,
-        status="ok" if estimable else "not_estimable",
-        detail=f"signed-rank T {walsh.statistic:g}, z {walsh.z:.4f}, {walsh.p_method}",
-    )
+    detail = f"signed-rank T {walsh.statistic:g}, z {walsh.z:.4f}, {walsh.p_method}"
+    yield walsh_row(base, "walsh_ratio", walsh, detail)
     word = variance.decision(walsh.low, walsh.high)
     yield quantity(base, "collapse", word, detail="Walsh ratio against 0.5, 0.8 and 1.25")
     if excess is not None:
-        yield quantity(
-            base,
-            "walsh_ratio_log",
-            excess.ratio,
-            low=excess.low,
-            high=excess.high,
-            p=excess.p,
-            status="ok" if np.isfinite(excess.ratio) else "not_estimable",
-            detail=_compression(word, excess),
-        )
+        yield walsh_row(base, "walsh_ratio_log", excess, _compression(word, excess))
     found = spread.spread_ratios(x, y, groups=groups, patients=patients, level=plan.level)
     names = cases["case"].to_numpy()[pair.cases[kept]]
     for name in ("sd", "iqr", "mad", "mnad"):
@@ -121,7 +101,7 @@ def spread_rows(
             other=ratio.other,
             low=ratio.low if name == "mnad" else np.nan,
             high=ratio.high if name == "mnad" else np.nan,
-            status="ok" if np.isfinite(ratio.ratio) else "not_estimable",
+            status=estimable(ratio.ratio),
             detail=detail + ("" if ratio.reason else _CAUTION.get(name, "")),
         )
     if groups is None and x.size > 3 and np.ptp(x) and np.ptp(y):
@@ -133,7 +113,7 @@ def spread_rows(
             low=record.low,
             high=record.high,
             p=record.p,
-            status="ok" if np.isfinite(record.sd_ratio) else "not_estimable",
+            status=estimable(record.sd_ratio),
             detail="for the record only: its level does not hold for skewed scores; no decision rests on it",
         )
 
@@ -167,7 +147,7 @@ def _independence_rows(pair: Pair, base: Row, plan: Plan, found: independence.In
             bound.value,
             low=bound.low,
             high=bound.high,
-            status="ok" if np.isfinite(bound.value) else "not_estimable",
+            status=estimable(bound.value),
             detail="least share of the model's errors that the other ruler makes too (equal volumes)"
             + large_note(found.n_patients),
         )

@@ -14,6 +14,7 @@ from segaudit.audits import Audit
 from segaudit.audits.cells import Cell, Codes, Division, Floats, cells, divide
 from segaudit.metrics import Metric
 from segaudit.stats.clusters import LARGE_SAMPLE
+from segaudit.stats.variance import WalshRatio
 
 Row = dict[str, Any]
 
@@ -96,9 +97,13 @@ class Pair:
         """Return which cases are in a group with enough patients, and the group of each of those."""
         codes = division.codes[self.cases]
         names = np.asarray(division.grouping.levels, dtype=np.str_)
-        enough = [code for code in range(len(names)) if np.unique(self.patients[codes == code]).size >= minimum]
+        enough = [code for code in range(len(names)) if _n_distinct(self.patients[codes == code]) >= minimum]
         kept = np.isin(codes, enough)
         return kept, names[codes[kept]] if len(names) else np.empty(0, dtype=np.str_)
+
+
+def _n_distinct(codes: Codes) -> int:
+    return int(np.count_nonzero(np.bincount(codes)))
 
 
 def pairs(audit: Audit, trusted: str, other: str) -> Iterator[Pair]:
@@ -170,6 +175,17 @@ def quantity(
         "status": status,
         "detail": detail,
     }
+
+
+def estimable(value: float) -> str:
+    """Return the status of a quantity that some scores do not give."""
+    return "ok" if np.isfinite(value) else "not_estimable"
+
+
+def walsh_row(base: Row, name: str, found: WalshRatio, detail: str) -> Row:
+    """Return the row of `rulers` of a Walsh ratio."""
+    limits = {"low": found.low, "high": found.high, "p": found.p}
+    return quantity(base, name, found.ratio, **limits, status=estimable(found.ratio), detail=detail)
 
 
 def large_note(n: int) -> str:

@@ -8,9 +8,9 @@ from pathlib import Path
 
 import pandas as pd
 
-from segaudit.errors import Finding
+from segaudit.errors import Finding, counted
 from segaudit.metrics import METRICS
-from segaudit.tables import SCORES, as_html
+from segaudit.tables import SCORES, as_html, mapped
 
 MACRO = "macro"
 
@@ -55,8 +55,8 @@ class Scores:
 
     def of(self, cases: pd.DataFrame) -> Scores:
         """Return the scores with each case's patient as a table of cases (case, patient) has it."""
-        patients = dict(zip(cases["case"], cases["patient"], strict=True))
-        patient = self.table["case"].map(patients).fillna(self.table["patient"]).astype("str")
+        patients = dict(zip(cases["case"].tolist(), cases["patient"].tolist(), strict=True))
+        patient = mapped(self.table["case"], patients).fillna(self.table["patient"]).astype("str")
         return replace(self, table=self.table.assign(patient=patient))
 
     def wide(self, model: str, ruler: str) -> pd.DataFrame:
@@ -71,7 +71,8 @@ class Scores:
     def __str__(self) -> str:
         table = self.table
         cases, labels = table["case"].nunique(), [label for label in table["label"].unique() if label != MACRO]
-        head = f"{cases} cases, {table['patient'].nunique()} patients; structures: {', '.join(labels)}"
+        patients = counted(table["patient"].nunique(), "patient")
+        head = f"{counted(cases, 'case')}, {patients}; structures: {', '.join(labels)}"
         tested = table[table["metric"].isin([card.name for card in METRICS if card.better != "neither"])]
         lines = []
         for (model, ruler, metric, label), rows in tested.groupby(["model", "ruler", "metric", "label"], sort=False):

@@ -10,7 +10,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from segaudit.cohorts import Cohort, MaskSet
-from segaudit.errors import AuditError, Finding, raise_errors
+from segaudit.errors import AuditError, Finding, counted, raise_errors
 from segaudit.scores.finish import Entry
 from segaudit.scores.ledger import Ledger
 from segaudit.scores.pools import run
@@ -245,7 +245,8 @@ def _coding(tasks: list[Task], results: Mapping[str, Done], cohort: Cohort) -> l
         if not known:
             none = f"none of the labels {coding} occurs in {name}, but other values do: {values}."
             raise AuditError(Finding("LABEL_CODING", none, where, fix))
-        fact = f"{name} holds values outside its labels in {len(cases)} cases: {values}; they count as background."
+        held = f"{name} holds values outside its labels in {counted(len(cases), 'case')}"
+        fact = f"{held}: {values}; they count as background."
         findings.append(Finding("LABEL_OUTSIDE", fact, where, fix, "warning"))
     raise_errors(strange)
     return findings

@@ -2,19 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
 import numpy as np
 import pandas as pd
 
-from segaudit.errors import AuditError, Finding, did_you_mean, raise_errors
+from segaudit.attributes import listing
+from segaudit.errors import Finding, counted, did_you_mean, raise_errors
 from segaudit.metrics import METRICS
 from segaudit.scores.base import MACRO, Scores
 from segaudit.scores.finish import macro
 from segaudit.sheets import Sheet, read_sheet
-from segaudit.tables import SCORES
+from segaudit.tables import SCORES, mapped
 
 STATUSES = (
     "ok",
@@ -28,6 +29,7 @@ STATUSES = (
 SINGLE = "all"
 _BLANK = {"", "nan", "na", "n/a", "none", "null", "-"}
 _SHOWN = 5
+_PERCENT = 1.5  # the median of percentages lies above, that of shares below
 
 
 @dataclass
@@ -163,8 +165,7 @@ def _wide(table: pd.DataFrame, sheet: Sheet, columns: Mapping[str, str], reading
     raise_errors(reading.findings)
     other = [name for name in table.columns if name not in scores and name not in ("case", "patient", "model")]
     if other and not named:
-        shown = ", ".join(other[:_SHOWN]) + (f" and {len(other) - _SHOWN} more" if len(other) > _SHOWN else "")
-        fact = f"columns that are no scores were not read: {shown}."
+        fact = f"columns that are no scores were not read: {listing(other, _SHOWN)}."
         reading.findings.append(Finding("SCORES_IGNORED", fact, reading.where, "", "note"))
     lines = np.asarray(sheet.line_numbers)
     parts = []
@@ -204,7 +205,8 @@ def _parsed(column: pd.Series, lines: np.ndarray, name: str, reading: _Reading) 
             f"{w!r} (line {n})" for w, n in zip(words[wrong][:_SHOWN], lines[wrong][:_SHOWN], strict=True)
         )
         fix = "write a number with a decimal point, or leave it blank."
-        reading.fault("SCORES_VALUE", f"{int(wrong.sum())} values are no numbers: {shown}.", f"column {name}", fix)
+        fact = f"{counted(int(wrong.sum()), 'value is no number', 'values are no numbers')}: {shown}."
+        reading.fault("SCORES_VALUE", fact, f"column {name}", fix)
     return values, pd.Series(np.where(blank, "not_scored", "ok"), index=column.index)
 
 
@@ -215,9 +217,10 @@ def _check_bounds(values: pd.Series, lines: np.ndarray, metric: str, place: str,
         shown = ", ".join(
             f"{v:g} (line {n})" for v, n in zip(values[wrong][:_SHOWN], lines[wrong][:_SHOWN], strict=True)
         )
-        percent = high == 1 and float(np.nanmax(values)) <= 100
+        percent = high == 1 and float(np.nanmedian(values)) > _PERCENT and float(np.nanmax(values)) <= 100
         fix = "percentages: divide by 100." if percent else "correct them, or map the column to another metric."
-        fact = f"{int(wrong.sum())} values lie outside {metric}'s bounds {low:g} to {high:g}: {shown}."
+        outside = counted(int(wrong.sum()), "value lies", "values lie")
+        fact = f"{outside} outside {metric}'s bounds {low:g} to {high:g}: {shown}."
         reading.fault("SCORES_BOUNDS", fact, place, fix)
 
 
@@ -225,7 +228,7 @@ def _without_infinity(rows: pd.DataFrame) -> pd.DataFrame:
     infinite = np.isinf(rows["value"])
     rows["status"] = rows["status"].where(~(infinite & (rows["status"] == "ok")), "prediction_empty")
     rows["value"] = rows["value"].where(~infinite)
-    rows["unit"] = rows["metric"].map({card.name: card.unit for card in METRICS})
+    rows["unit"] = mapped(rows["metric"], {card.name: card.unit for card in METRICS})
     return rows
 
 
@@ -244,23 +247,3 @@ def _refuse_doubles(rows: pd.DataFrame, reading: _Reading) -> None:
     for case, patients in torn.groupby("case", sort=False)["patient"]:
         fact = f"case '{case}' belongs to patients {', '.join(map(str, patients[:_SHOWN]))}."
         reading.fault("CASE_TWO_PATIENTS", fact, "column patient", "a case has one patient.")
-
-
-def infer_columns(columns: Sequence[str]) -> dict[str, str]:
-    """Return the mapping of a command line's `OURS=THEIRS` words.
-
-    Raises
-    ------
-    AuditError
-        COLUMN_SPEC for a word without '='.
-    """
-    mapping = {}
-    for word in columns:
-        ours, equals, theirs = word.partition("=")
-        if not equals or not ours or not theirs:
-            fact = f"'{word}' is no column mapping."
-            raise AuditError(
-                Finding("COLUMN_SPEC", fact, f"--column {word}", "write --column dice_vb=NAME_IN_THE_TABLE.")
-            )
-        mapping[ours] = theirs
-    return mapping

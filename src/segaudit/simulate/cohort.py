@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from segaudit.errors import AuditError, Finding, did_you_mean, raise_errors
 from segaudit.simulate.makers import EXPERT, GAP_SHARES, MODEL, RULERS, Maker, draw, generator
 from segaudit.simulate.people import AGE_BANDS, FEWEST, Exam, exams
-from segaudit.simulate.phantoms import LABELS, Labels, bodies_that_fit, build, intensity, outline
+from segaudit.simulate.phantoms import LABELS, bodies_that_fit, build, intensity, macro_dice, outline
 from segaudit.store import atomic
 from segaudit.volumes import write_labels
 
@@ -109,7 +109,7 @@ def simulate_cohort(
         for name, values in files.items():
             write_labels(folder / name / f"{exam.case}.nii.gz", values, spacing_mm=spacing_mm)
         for name, found in scores.items():
-            found.append(_dice(maps[MODEL.name], truth if name == ANATOMY else maps[name]))
+            found.append(macro_dice(maps[MODEL.name], truth if name == ANATOMY else maps[name]))
     rows = [_COLUMNS, *(exam.row for exam in people)]
     planted = _planted(people, scores, makers, patients=patients, seed=seed, gap_points=gap_points)
     _write(folder / "participants.tsv", "".join("\t".join(row) + "\n" for row in rows))
@@ -127,13 +127,6 @@ def _make_folders(folder: Path, names: Sequence[str]) -> None:
             fact = f"{folder / name} cannot be made: {error.strerror or error}."
             fix = "give another folder."
             raise AuditError(Finding("FOLDER_NOT_WRITTEN", fact, str(folder), fix)) from None
-
-
-def _dice(one: Labels, other: Labels) -> float:
-    """Return the Dice of two label maps, mean over the labels."""
-    codes = len(LABELS) + 1
-    both = np.bincount((codes * one + other).ravel(), minlength=codes**2).reshape(codes, codes)
-    return float(np.mean(2.0 * np.diag(both)[1:] / (both.sum(axis=0) + both.sum(axis=1))[1:]))
 
 
 def _planted(
@@ -260,7 +253,7 @@ def _check(
         if name not in RULERS
     ]
     if len(set(rulers)) < len(rulers):
-        findings.append(bad(f"rulers is {list(rulers)}.", "name each ruler once."))
+        findings.append(bad(f"rulers is {', '.join(rulers)}.", "name each ruler once."))
     if len(shape) != 3 or len(spacing_mm) != 3 or min(shape) < 1 or not min(spacing_mm) > 0:
         findings.append(bad(f"shape is {shape} and spacing_mm {spacing_mm}.", "give three positive numbers each."))
     elif bodies_that_fit(shape, spacing_mm) < 2:

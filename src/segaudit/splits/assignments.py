@@ -11,7 +11,7 @@ from typing import Any
 
 import pandas as pd
 
-from segaudit.errors import Finding, raise_errors
+from segaudit.errors import Finding, counted, raise_errors
 from segaudit.splits.deals import RULE, Deal, deal, dealt_rows, describe, made_from, strata_faults, strata_or_none
 from segaudit.splits.evenness import balance_table
 from segaudit.splits.identities import ALL, case_faults, patients_of
@@ -135,7 +135,7 @@ def _too_few(cases: pd.DataFrame, ratios: Mapping[str, float]) -> list[Finding]:
     n_patients = len(set(cases["patient"].dropna().tolist()))
     if n_patients >= len(ratios):
         return []
-    fact = f"{n_patients} patient(s) cannot fill {len(ratios)} parts."
+    fact = f"{counted(n_patients, 'patient')} cannot fill {len(ratios)} parts."
     return [Finding("PATIENTS_TOO_FEW", fact, "cases table, column patient", "ask for fewer parts, or add patients.")]
 
 

@@ -9,7 +9,7 @@ from typing import Literal
 
 import pandas as pd
 
-from segaudit.errors import Finding, raise_errors
+from segaudit.errors import Finding, counted, raise_errors
 from segaudit.splits.assignments import Split
 from segaudit.splits.deals import RULE, describe, strata_faults, strata_or_none, stratum_key
 from segaudit.splits.evenness import balance_table
@@ -154,7 +154,7 @@ def _unbalanceable(members: _Members, attribute: str, unit: Unit) -> list[Findin
     where = f"cases table, column {attribute}"
     levels, counts = members.levels(), members.counts()
     if len(levels) < 2:
-        fact = f"{attribute} has {len(levels)} level(s) in this split: {listed(levels) or 'none'}."
+        fact = f"{attribute} has {counted(len(levels), 'level')} in this split: {listed(levels) or 'none'}."
         return [Finding("BALANCE_LEVELS_TOO_FEW", fact, where, "balance an attribute with two levels or more.")]
     faults = []
     for part in members.parts():

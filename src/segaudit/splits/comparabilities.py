@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 
 from segaudit.errors import Finding, raise_errors
 from segaudit.splits.compositions import is_number, known_numbers
-from segaudit.splits.identities import Level, case_faults, column_faults, levels
+from segaudit.splits.identities import Level, case_faults, column_faults, faults_of, levels
 from segaudit.splits.schemas import COMPARABILITY
 
 Counts = Mapping[str, Mapping[str, int]]
@@ -171,12 +171,11 @@ def _sample_faults(samples: Mapping[str, Counts | Numbers]) -> list[Finding]:
             where = f"attribute {name}, part {part}"
             if isinstance(own, Mapping):
                 bad = [f"{level} {n}" for level, n in own.items() if n < 0 or n != int(n)]
-                code, fact, fix = "COUNT_NEGATIVE", "no counts", "counts are whole numbers from 0."
+                code, fact, fix = "COUNT_NEGATIVE", "below 0 or not whole", "counts are whole numbers from 0."
             else:
                 bad = [str(value) for value in own if not np.isfinite(value)]
                 code, fact, fix = "VALUE_NOT_FINITE", "not finite", "leave missing values out."
-            if bad:
-                faults.append(Finding(code, f"{len(bad)} value(s) are {fact}: {', '.join(bad[:5])}.", where, fix))
+            faults += faults_of(bad, code, "value", fact, where, fix)
     return faults
 
 

@@ -8,7 +8,7 @@ from typing import Any
 
 import pandas as pd
 
-from segaudit.errors import Finding, raise_errors
+from segaudit.errors import Finding, counted, raise_errors
 from segaudit.splits.deals import RULE, deal, dealt_rows, describe, made_from, strata_faults, strata_or_none
 from segaudit.splits.evenness import balance_table
 from segaudit.splits.identities import case_faults, patients_of
@@ -77,9 +77,11 @@ def folds(cases: pd.DataFrame, n_folds: int, strata: pd.DataFrame | None = None,
     """
     faults = [*case_faults(cases), *strata_faults(cases, strata)]
     if n_folds < 2:
-        faults.append(Finding("FOLDS_TOO_FEW", f"{n_folds} fold(s) asked for.", "n_folds", "ask for two or more."))
+        faults.append(
+            Finding("FOLDS_TOO_FEW", f"{counted(n_folds, 'fold')} asked for.", "n_folds", "ask for two or more.")
+        )
     if "patient" in cases.columns and 0 < (n := len(set(cases["patient"].dropna().tolist()))) < n_folds:
-        fact = f"{n} patient(s) cannot fill {n_folds} folds."
+        fact = f"{counted(n, 'patient')} cannot fill {n_folds} folds."
         faults.append(Finding("PATIENTS_TOO_FEW", fact, "cases table, column patient", "ask for fewer folds."))
     raise_errors(faults)
     levels = strata_or_none(cases, strata)

@@ -18,6 +18,7 @@ from segaudit.splits.identities import (
     by_case,
     column_faults,
     digest,
+    faults_of,
     first_known,
     keyed_order,
     listed,
@@ -196,9 +197,8 @@ def strata_faults(cases: pd.DataFrame, strata: pd.DataFrame | None) -> list[Find
     given = Counter(map(str, strata["case"].tolist()))
     doubled = {case for case, rows in given.items() if rows > 1}
     absent = {case for case in map(str, cases["case"].dropna().tolist()) if case not in given}
-    if doubled:
-        fact = f"{len(doubled)} case(s) stand in more than one row: {listed(doubled)}."
-        faults.append(Finding("STRATA_CASE_DUPLICATED", fact, f"{where}, column case", "keep one row a case."))
+    place, fix = f"{where}, column case", "keep one row a case."
+    faults += faults_of(doubled, "STRATA_CASE_DUPLICATED", "case", "in more than one row", place, fix)
     if absent:
         fact = f"{len(absent)} of {len(cases)} cases have no stratum: {listed(absent)}."
         fix = "give each case a row; a level may be empty."

@@ -8,23 +8,32 @@ from itertools import repeat
 
 import pandas as pd
 
-from segaudit.errors import Finding
+from segaudit.attributes import listing
+from segaudit.errors import Finding, counted
+from segaudit.errors import Level as Severity
 
 ALL = "(all)"
 MISSING = "(missing)"
 POOLED = "(pooled)"
 STRATUM = "(stratum)"
 CASES_TABLE = "cases table"
-_SHOWN = 5
 
 Level = str | None
 
 
 def listed(values: Iterable[str]) -> str:
     """Return the first values in order, quoted, and how many more there are."""
-    ordered = sorted(values)
-    more = f" and {len(ordered) - _SHOWN} more" if len(ordered) > _SHOWN else ""
-    return ", ".join(f"'{value}'" for value in ordered[:_SHOWN]) + more
+    return listing(f"'{value}'" for value in sorted(values))
+
+
+def faults_of(
+    names: Collection[str], code: str, noun: str, fact: str, where: str, fix: str, level: Severity = "error"
+) -> list[Finding]:
+    """Return a finding that counts and names the cases or patients of a fault, if there are any."""
+    if not names:
+        return []
+    whose = counted(len(names), f"{noun} is", f"{noun}s are")
+    return [Finding(code, f"{whose} {fact}: {listed(names)}.", where, fix, level)]
 
 
 def case_faults(cases: pd.DataFrame, where: str = CASES_TABLE) -> list[Finding]:
@@ -48,14 +57,10 @@ def case_faults(cases: pd.DataFrame, where: str = CASES_TABLE) -> list[Finding]:
                 (again if first[case] == patient else torn).add(case)
             else:
                 first[case] = patient
-    doubled = again - torn
-    if torn:
-        fact = f"{len(torn)} case(s) belong to two patients: {listed(torn)}."
-        faults.append(Finding("CASE_TWO_PATIENTS", fact, f"{where}, column patient", "mend the patient of the case."))
-    if doubled:
-        fact = f"{len(doubled)} case(s) stand in more than one row: {listed(doubled)}."
-        faults.append(Finding("CASE_DUPLICATED", fact, f"{where}, column case", "keep one row a case."))
-    return faults
+    place, fix = f"{where}, column patient", "mend the patient of the case."
+    faults += faults_of(torn, "CASE_TWO_PATIENTS", "case", "of two patients", place, fix)
+    place, fix = f"{where}, column case", "keep one row a case."
+    return faults + faults_of(again - torn, "CASE_DUPLICATED", "case", "in more than one row", place, fix)
 
 
 def _id_faults(ids: pd.Series, name: str, where: str) -> list[Finding]:
@@ -65,14 +70,10 @@ def _id_faults(ids: pd.Series, name: str, where: str) -> list[Finding]:
     numbers = {str(value) for value in values if not pd.isna(value) and not isinstance(value, str)}
     place = f"{where}, column {name}"
     if rows:
-        fact = (
-            f"{len(rows)} row(s) have no {name}: row {', '.join(map(str, rows[:_SHOWN]))}{', ...' * (len(rows) > 5)}."
-        )
+        fact = f"{counted(len(rows), 'row has', 'rows have')} no {name}: row {listing(rows)}."
         faults.append(Finding(f"{name.upper()}_NULL", fact, place, f"give each row its {name}, or exclude it."))
-    if numbers:
-        fact = f"{len(numbers)} {name} id(s) are not text: {listed(numbers)}."
-        faults.append(Finding("ID_NOT_TEXT", fact, place, "read the column as text, so that 007 stays 007."))
-    return faults
+    fix = "read the column as text, so that 007 stays 007."
+    return faults + faults_of(numbers, "ID_NOT_TEXT", f"{name} id", "not text", place, fix)
 
 
 def column_faults(table: pd.DataFrame, columns: Iterable[str], where: str = CASES_TABLE) -> list[Finding]:
@@ -88,11 +89,8 @@ def column_faults(table: pd.DataFrame, columns: Iterable[str], where: str = CASE
 def stranger_faults(splits: pd.DataFrame, cases: pd.DataFrame) -> list[Finding]:
     """Return SPLIT_CASE_UNKNOWN when a split has cases that the cases table lacks."""
     absent = set(splits["case"].tolist()) - set(cases["case"].tolist())
-    if not absent:
-        return []
-    fact = f"{len(absent)} case(s) of the split are not in the cases table: {listed(absent)}."
-    fix = "give the table that the split was made from."
-    return [Finding("SPLIT_CASE_UNKNOWN", fact, "splits table, column case", fix)]
+    where, fix = "splits table, column case", "give the table that the split was made from."
+    return faults_of(absent, "SPLIT_CASE_UNKNOWN", "case", "in the split and not in the cases table", where, fix)
 
 
 def levels(column: pd.Series) -> list[Level]:

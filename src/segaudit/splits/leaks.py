@@ -7,8 +7,8 @@ from itertools import combinations
 
 import pandas as pd
 
-from segaudit.errors import Finding, raise_errors
-from segaudit.splits.identities import case_faults, column_faults, listed, patients_of
+from segaudit.errors import Finding, counted, raise_errors
+from segaudit.splits.identities import case_faults, column_faults, faults_of, patients_of
 from segaudit.splits.schemas import DUPLICATES, LEAKS
 
 _SPLITS = "splits table"
@@ -105,7 +105,7 @@ def check_split(splits: pd.DataFrame, cases: pd.DataFrame, *, where: str = _SPLI
     patient_of = patients_of(cases)
     whole = splits[splits["case"].notna() & splits["split"].notna()]
     if len(whole) < len(splits):
-        fact = f"{len(splits) - len(whole)} row(s) have no case or no split."
+        fact = f"{counted(len(splits) - len(whole), 'row has', 'rows have')} no case or no split."
         found.append(Finding("SPLIT_NULL", fact, where, "fill them, or remove the rows."))
     rows = list(zip(whole["case"].tolist(), map(str, whole["split"].tolist()), strict=True))
     found += _across_parts(rows, patient_of, where)
@@ -113,16 +113,14 @@ def check_split(splits: pd.DataFrame, cases: pd.DataFrame, *, where: str = _SPLI
         given = zip(whole["case"].tolist(), whole["patient"].tolist(), strict=True)
         other = {case for case, patient in given if case in patient_of and patient_of[case] != patient}
         fix = "take the patients of the cases table."
-        found += _some(other, "SPLIT_PATIENT_DIFFERS", "case(s) have another patient in the cases table", where, fix)
+        fact = "of another patient than in the cases table"
+        found += faults_of(other, "SPLIT_PATIENT_DIFFERS", "case", fact, where, fix)
     named = {case for case, _ in rows}
     fix = "remove them, or mend the names."
-    found += _some(named - set(patient_of), "SPLIT_CASE_UNKNOWN", "case(s) are not in the cohort", where, fix)
+    found += faults_of(named - set(patient_of), "SPLIT_CASE_UNKNOWN", "case", "not in the cohort", where, fix)
     absent = set(patient_of) - named
     fix = "put them in a part, or exclude them with a reason."
-    if absent:
-        fact = f"{len(absent)} case(s) of the cohort are in no part: {listed(absent)}."
-        found.append(Finding("SPLIT_CASE_ABSENT", fact, where, fix, "warning"))
-    return found
+    return found + faults_of(absent, "SPLIT_CASE_ABSENT", "case", "in no part", where, fix, "warning")
 
 
 def _across_parts(rows: list[tuple[str, str]], patient_of: Mapping[str, str], where: str) -> list[Finding]:
@@ -135,9 +133,6 @@ def _across_parts(rows: list[tuple[str, str]], patient_of: Mapping[str, str], wh
     torn = {patient for patient, parts in parts_of_patient.items() if len(parts) > 1}
     twice = {case for case, parts in parts_of_case.items() if len(parts) > 1}
     fix = "make the split by patient; scores across these parts are too good."
-    found = _some(torn, "SPLIT_PATIENT_LEAK", "patient(s) are in more than one part", where, fix)
-    return found + _some(twice, "SPLIT_CASE_TWICE", "case(s) stand in more than one row", where, "list each case once.")
-
-
-def _some(names: Collection[str], code: str, fact: str, where: str, fix: str) -> list[Finding]:
-    return [Finding(code, f"{len(names)} {fact}: {listed(names)}.", where, fix)] if names else []
+    found = faults_of(torn, "SPLIT_PATIENT_LEAK", "patient", "in more than one part", where, fix)
+    fix = "list each case once."
+    return found + faults_of(twice, "SPLIT_CASE_TWICE", "case", "in more than one row", where, fix)

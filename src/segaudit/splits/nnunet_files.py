@@ -11,9 +11,9 @@ from collections.abc import Collection, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from segaudit.errors import AuditError, Finding, Level, raise_errors
+from segaudit.errors import AuditError, Finding, Level, counted, raise_errors
 from segaudit.splits.crossvalidation import Folds, TrainVal
-from segaudit.splits.identities import listed
+from segaudit.splits.identities import faults_of, listed
 
 MAX_BYTES = 256 * 1024 * 1024
 _SHAPE = 'the file is a list with one {"train": [...], "val": [...]} a fold, of case names as text.'
@@ -150,17 +150,16 @@ def check_folds(
     found += _across(pairs, named, where)
     if cases is not None:
         unknown, absent = named - set(cases), set(cases) - named
-        found += _some(
-            unknown, "FOLD_CASE_UNKNOWN", "{} are not in the cohort", where, "remove them, or mend the names."
-        )
+        fix = "remove them, or mend the names."
+        found += faults_of(unknown, "FOLD_CASE_UNKNOWN", "case", "not in the cohort", where, fix)
         fix = "add them to the folds, or exclude them with a reason."
-        found += _some(absent, "FOLD_CASE_ABSENT", "{} of the cohort are in no fold", where, fix, level="warning")
+        found += faults_of(absent, "FOLD_CASE_ABSENT", "case", "in no fold", where, fix, "warning")
     if patient_of is None:
         fact = "without patients it cannot be seen whether one stands on both sides of a fold."
         found.append(Finding("FOLD_PATIENTS_UNCHECKED", fact, where, "give the patients, or a rule.", "note"))
     else:
         fix = "mend the rule, or add the cases to the table."
-        found += _some(named - set(patient_of), "FOLD_PATIENT_UNKNOWN", "{} have no patient", where, fix)
+        found += faults_of(named - set(patient_of), "FOLD_PATIENT_UNKNOWN", "case", "without a patient", where, fix)
     return found
 
 
@@ -185,26 +184,22 @@ def _of_fold(pair: TrainVal, patient_of: Mapping[str, str] | None, named: Collec
     if patient_of is not None:
         sides = [{patient_of[case] for case in side if case in patient_of} for side in (train, val)]
         shared = sides[0] & sides[1]
-        if shared:
-            n_cases = sum(patient_of.get(case) in shared for case in val)
-            fact = f"{len(shared)} patient(s) of {n_cases} validation cases are also in train: {listed(shared)}."
-            fix = "make the folds by patient; scores of this fold are too good."
-            found.append(Finding("FOLD_PATIENT_LEAK", fact, where, fix))
+        cases = counted(sum(patient_of.get(case) in shared for case in val), "case")
+        fix = "make the folds by patient; scores of this fold are too good."
+        found += faults_of(shared, "FOLD_PATIENT_LEAK", "patient", f"in train and, with {cases}, in val", where, fix)
     fix = "keep each case on one side; it is scored by a model that has seen it."
-    found += _some(train & val, "FOLD_OVERLAP", "{} are in train and in val", where, fix)
+    found += faults_of(train & val, "FOLD_OVERLAP", "case", "in train and in val", where, fix)
     for side, names in (("train", pair.train), ("val", pair.val)):
         again = {case for case, times in Counter(names).items() if times > 1}
-        found += _some(again, "FOLD_CASE_REPEATED", "{} stand more than once", f"{where}, {side}", "list each once.")
+        place, fix = f"{where}, {side}", "list each once."
+        found += faults_of(again, "FOLD_CASE_REPEATED", "case", "listed more than once", place, fix)
         if not names:
-            found.append(
-                Finding("FOLD_EMPTY", f"'{side}' is empty.", f"{where}, {side}", "remove the fold, or fill it.")
-            )
+            found.append(Finding("FOLD_EMPTY", f"'{side}' is empty.", place, "remove the fold, or fill it."))
     if pair.train and pair.val:
         left_out = set(named) - train - val
         fix = "leave cases out on purpose only, and say why."
-        found += _some(
-            left_out, "FOLD_CASE_LEFT_OUT", "{} of other folds are in neither list", where, fix, level="warning"
-        )
+        fact = "in other folds and in neither list of this one"
+        found += faults_of(left_out, "FOLD_CASE_LEFT_OUT", "case", fact, where, fix, "warning")
     return found
 
 
@@ -212,17 +207,9 @@ def _across(pairs: Sequence[TrainVal], named: Collection[str], where: str) -> li
     times = Counter(case for pair in pairs for case in set(pair.val))
     twice = {case for case, n in times.items() if n > 1}
     fix = "validate each case in one fold; else its pooled score is not unique."
-    found = _some(twice, "FOLD_VAL_TWICE", "{} are validated in more than one fold", where, fix)
+    found = faults_of(twice, "FOLD_VAL_TWICE", "case", "validated in more than one fold", where, fix)
     single = len(pairs) == 1
     fix = "a hold-out needs no mending." if single else "let each case be validated once."
     never = set(named) - set(times)
     level: Level = "note" if single else "warning"
-    return found + _some(never, "FOLD_NEVER_VALIDATED", "{} are validated in no fold", where, fix, level=level)
-
-
-def _some(
-    names: Collection[str], code: str, fact: str, where: str, fix: str, *, level: Level = "error"
-) -> list[Finding]:
-    if not names:
-        return []
-    return [Finding(code, f"{fact.format(f'{len(names)} case(s)')}: {listed(names)}.", where, fix, level)]
+    return found + faults_of(never, "FOLD_NEVER_VALIDATED", "case", "validated in no fold", where, fix, level)

@@ -14,6 +14,8 @@ from segaudit.stats.tests import blocks
 Floats = NDArray[np.float64]
 Codes = NDArray[np.intp]
 
+_DENSE = 16  # whole numbers that leave no wider gaps are counted, not sorted
+_FEW_NAMES = 16  # are compared with every entry; sorting text takes longer
 LARGE_SAMPLE = 5_000  # cases; beyond, large-sample laws stand in for draws
 
 
@@ -102,6 +104,14 @@ def _codes(values: ArrayLike, n_cases: int, what: str) -> tuple[NDArray[np.gener
         array = array.astype(str)
     elif array.dtype.kind == "f" and np.isnan(array).any():
         raise ValueError(f"{what} has nothing for {np.count_nonzero(np.isnan(array))} cases")
+    if array.dtype.kind == "i" and array.size and array.min() >= 0 and array.max() < _DENSE * array.size:
+        there = np.bincount(array) > 0
+        return np.flatnonzero(there), (np.cumsum(there) - 1)[array]
+    if array.dtype.kind == "U" and (levels := np.unique(array)).size <= _FEW_NAMES:
+        codes = np.zeros(array.size, dtype=np.intp)
+        for code, level in enumerate(levels[1:], 1):
+            codes[array == level] = code
+        return levels, codes
     levels, codes = np.unique(array, return_inverse=True)
     return levels, codes.astype(np.intp)
 

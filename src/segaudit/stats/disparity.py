@@ -14,8 +14,6 @@ from segaudit.registry import Registry
 Floats = NDArray[np.float64]
 RateStatus = Literal["ok", "saturated", "undefined", "one_group"]
 
-FEW_FAILURES = 5
-
 
 @dataclass(frozen=True, slots=True)
 class Disparity:
@@ -104,11 +102,6 @@ def rate_status(successes: ArrayLike, cases: ArrayLike) -> RateStatus:
     if good.sum() == total.sum():
         return "saturated"
     return "ok" if good.sum() > 0 else "undefined"
-
-
-def few_failures(successes: ArrayLike, cases: ArrayLike) -> bool:
-    """Return whether fewer than five cases failed in all: DIR then says little; use the test of the scores."""
-    return bool(np.asarray(cases).sum() - np.asarray(successes).sum() < FEW_FAILURES)
 
 
 def _median(ordered: Floats) -> float:

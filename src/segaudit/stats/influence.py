@@ -71,11 +71,14 @@ def omission_p(values: ArrayLike, groups: ArrayLike, omitted: ArrayLike, replace
 
 def _counts(values: Floats, group: Codes, k: int, at: Floats) -> tuple[Codes, Codes]:
     """Return how many values of each group lie below, and at, each of some points (points by groups)."""
-    parts = [np.sort(values[group == j]) for j in range(k)]
+    levels, level = np.unique(values, return_inverse=True)
+    counts = np.zeros((levels.size + 1, k), dtype=np.intp)  # a last row for points beyond every value
+    counts[:-1] = np.bincount(level * k + group, minlength=levels.size * k).reshape(-1, k)
+    below = np.cumsum(counts, axis=0) - counts
     points, place = np.unique(at, return_inverse=True)  # ascending: looked up quickly
-    below = np.stack([np.searchsorted(part, points, side="left") for part in parts], axis=1)
-    upto = np.stack([np.searchsorted(part, points, side="right") for part in parts], axis=1)
-    return below[place], (upto - below)[place]
+    found = np.searchsorted(levels, points)
+    equal = np.where((np.append(levels, np.nan)[found] == points)[:, None], counts[found], 0)
+    return below[found][place], equal[place]
 
 
 def _cubic(t: Floats | Codes) -> Floats:

@@ -27,6 +27,7 @@ PMethod = Literal["exact", "asymptotic"]
 _FEW_PATIENTS = 20  # below, the p value comes from all sign flips
 _FIRST_STEP = 0.02  # in log r: by which a search leaves its first guess
 _DIGITS = 1e-8  # in log r: where it stops
+_PLACE_BITS = 23  # beside the 40 of a number of 12 digits
 _STEPS = 200  # of a bisection; it stops earlier, when the limits are neighbours
 
 
@@ -258,10 +259,36 @@ def _swap_interval(a: Floats, b: Floats, cases: Layout, critical: float, near: f
 
 
 def _signed_ranks(v: Floats) -> Floats:
-    v = untied(v)
-    zeros = v.size - np.count_nonzero(v)  # they rank lowest, and count for nothing
-    signed: Floats = np.sign(v) * (midranks(np.abs(v)).values - zeros)
-    return signed
+    """Return the signed midranks of the values, rounded as `untied` rounds them; zeros count for nothing.
+
+    Rounded to 12 digits, a value and its place fit into one whole number: sorting these takes half the time of finding
+    an order of floats.
+    """
+    size = np.abs(v)
+    largest = float(np.max(size, initial=0.0))
+    digits = 12 - max(0, math.ceil(math.log10(largest)) if largest > 0 else 0)
+    bits = v.size.bit_length()
+    if digits <= 0 or bits > _PLACE_BITS:
+        size = untied(size)
+        zeros = size.size - np.count_nonzero(size)
+        return np.copysign(np.where(size > 0, midranks(size).values - zeros, 0.0), v)
+    keys = np.rint(size * 10.0**digits).astype(np.int64)
+    zeros = keys.size - np.count_nonzero(keys)  # they rank lowest
+    keys <<= bits
+    keys |= np.arange(keys.size)
+    keys.sort()
+    order = keys & ((1 << bits) - 1)
+    keys >>= bits
+    ranks = np.arange(1.0 - zeros, keys.size + 1 - zeros)
+    apart = keys[1:] != keys[:-1]
+    if not apart.all():
+        starts = np.flatnonzero(np.concatenate(([True], apart)))
+        counts = np.diff(starts, append=keys.size)
+        ranks = np.repeat(starts - zeros + (counts + 1) / 2, counts)
+        ranks[:zeros] = 0.0
+    signed = np.empty(v.size)
+    signed[order] = ranks
+    return np.copysign(signed, v)
 
 
 def _swap_z(sums: Floats) -> float:
@@ -275,9 +302,19 @@ def _n_ratios(a: Floats, b: Floats) -> int:
 
 
 def _n_above(a: Floats, b: Floats, r: float) -> int:
-    v = np.sort(b - r * a)
-    ordered = int(np.sum(v.size - np.searchsorted(v, -v, side="right")))
-    return (ordered + int(np.count_nonzero(v > 0))) // 2
+    """Return how many pairs i <= j have v_i + v_j > 0: each positive v, with itself and all that are smaller in size.
+
+    One sort of whole numbers finds them: a distance's bits order as the distance does, and the last one holds the sign.
+    """
+    v = b - r * a
+    keys = np.abs(v).view(np.uint64) << np.uint64(1)
+    keys |= v > 0
+    keys.sort()
+    places = np.flatnonzero(keys & np.uint64(1))
+    n_pairs = int(places.sum()) + places.size
+    turns = np.flatnonzero(keys[1:] ^ keys[:-1] == 1) + 1  # one size, both signs: such pairs are 0, not above
+    negative = turns - np.searchsorted(keys, keys[turns - 1])
+    return n_pairs - int(np.sum(negative * (np.searchsorted(keys, keys[turns], side="right") - turns)))
 
 
 def _range(a: Floats, b: Floats) -> tuple[float, float]:

@@ -141,18 +141,51 @@ def _p_values(table: Floats, codes: Codes) -> Floats:
     """Return p (draws by groupings by scores) for memberships (draws by cases by groupings)."""
     draws, _, n_groupings = codes.shape
     p = np.full((draws, n_groupings, table.shape[1]), np.nan)
+    everywhere = np.flatnonzero(~np.isnan(table).any(axis=0))
+    whole = [grouping for grouping in range(n_groupings) if everywhere.size and codes[:, :, grouping].min() >= 0]
+    if whole:  # no draw leaves a case out: the ranks stay, and only their sums are drawn
+        ranks, untied_share = _ranks(table[:, everywhere])
+        for grouping in whole:
+            h = _h_of_sums(ranks, untied_share, codes[:, :, grouping])
+            n_groups = np.count_nonzero(np.bincount(codes[0, :, grouping]))
+            p[:, grouping, everywhere] = chdtrc(n_groups - 1, h) if n_groups > 1 else np.nan
     for column in range(table.shape[1]):
+        left = [grouping for grouping in range(n_groupings) if grouping not in whole or column not in everywhere]
         known = np.flatnonzero(~np.isnan(table[:, column]))
-        if not known.size:
+        if not (known.size and left):
             continue
         ranked = _ordered_codes(table[known, column])
-        for grouping in range(n_groupings):
+        for grouping in left:
             labels = codes[:, known, grouping]
             k = int(labels.max(initial=-1)) + 1
             present = np.sum([np.any(labels == j, axis=1) for j in range(k)], axis=0) if k else np.zeros(draws)
             h = np.maximum(kruskal_rows(ranked, labels, k), 0.0)
             p[:, grouping, column] = np.where(present > 1, chdtrc(np.maximum(present - 1, 1), h), np.nan)
     return p
+
+
+def _ranks(table: Floats) -> tuple[Floats, Floats]:
+    """Return the midranks of each column (cases by scores), and the factor by which its ties lower H."""
+    n = len(table)
+    ranks, untied_share = np.empty_like(table), np.empty(table.shape[1])
+    for column, values in enumerate(table.T):
+        ordered = _ordered_codes(values)
+        counts = np.bincount(ordered).astype(np.float64)
+        ranks[:, column] = (np.cumsum(counts) - (counts - 1) / 2)[ordered]
+        untied_share[column] = 1 - (np.sum(counts**3) - n) / max(float(n) ** 3 - n, 1)
+    return ranks, untied_share
+
+
+def _h_of_sums(ranks: Floats, untied_share: Floats, labels: Codes) -> Floats:
+    """Return Kruskal-Wallis H (draws by scores) when labels (draws by cases) divide all cases; 0 where all is tied."""
+    n = len(ranks)
+    between = np.zeros((len(labels), ranks.shape[1]))
+    for j in np.unique(labels[0]):
+        inside = (labels == j).astype(np.float64)
+        size = inside.sum(axis=1)[:, None]
+        between += (inside @ ranks - size * (n + 1) / 2) ** 2 / size
+    h = 12 * between / max(n * (n + 1), 1)
+    return np.divide(h, untied_share, out=np.zeros_like(h), where=untied_share > 1e-12)
 
 
 def _ordered_codes(values: Floats) -> NDArray[np.intp]:

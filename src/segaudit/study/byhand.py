@@ -2,20 +2,35 @@
 
 from __future__ import annotations
 
+import importlib.util
 import shlex
 from collections.abc import Iterator
+from contextlib import suppress
 from pathlib import Path
 
-from segaudit.study.plans import StudyPlan, final_masks
+from segaudit.errors import AuditError
+from segaudit.study.plans import StudyPlan
+from segaudit.study.proofs import NNUNET
+from segaudit.study.regimes import final_masks
 from segaudit.study.steps import Step, steps_of
+
+_KEEP = (
+    'python -c "import pickle; from nnunetv2.postprocessing.remove_connected_components import'
+    " remove_all_but_largest_component_from_segmentation as keep;"
+    " pickle.dump(([keep], [{{'labels_or_regions': {foreground}}}]), open('largest.pkl', 'wb'))\""
+)
 
 
 def commands(plan: StudyPlan) -> Iterator[str]:
     """Yield a line a step, in an order in which they can be run; what nnU-Net itself would be told is a comment."""
     home = plan.home.absolute()
-    network = home / "nnunet"
-    for name, folder in (("raw", "raw"), ("preprocessed", "preprocessed"), ("results", "results")):
-        yield f"# export nnUNet_{name}={shlex.quote(str(network / folder))}"
+    for name in ("raw", "preprocessed", "results"):
+        yield f"# export nnUNet_{name}={shlex.quote(str(home / NNUNET / name))}"
+    if folder := _folder_of(plan.file.network.trainer):
+        yield f"# export nnUNet_extTrainer={shlex.quote(folder)}"
+    yield "# IMAGES: a folder of a regime's cases to predict, as CASE_0000.nii.gz"
+    yield "# begins the study, and does no step of it:"
+    yield shlex.join(["segaudit", "study", "run", str(plan.path), "--snakemake=--dry-run"])
     for step in steps_of(plan):
         yield shlex.join(["segaudit", "study", "step", str(home), step.name])
         yield from (f"#   {line}" for line in _native(plan, step, home))
@@ -26,11 +41,14 @@ def _native(plan: StudyPlan, step: Step, home: Path) -> Iterator[str]:
     if step.verb == "plan":
         number = _number(plan.regime(plan.plan_from).dataset)
         yield f"nnUNetv2_extract_fingerprint -d {number}"
-        yield f"nnUNetv2_plan_experiment -d {number} -pl {network.planner}"
+        if ":" in network.planner:
+            yield f"nnU-Net's own program finds no planner outside of nnU-Net: {network.planner}"
+        else:
+            yield f"nnUNetv2_plan_experiment -d {number} -pl {network.planner}"
     if not step.regime:
         return
     regime = plan.regime(step.regime)
-    number, plans = _number(regime.dataset), plans_name(network.planner)
+    number, plans, trainer = _number(regime.dataset), _plans(network.planner), network.trainer.rpartition(":")[2]
     outputs = home / "predictions" / regime.name
     if step.verb == "preprocess":
         source = _number(plan.regime(plan.plan_from).dataset)
@@ -40,31 +58,51 @@ def _native(plan: StudyPlan, step: Step, home: Path) -> Iterator[str]:
     elif step.verb == "train":
         device = plan.file.machine.device
         yield (
-            f"nnUNetv2_train {number} {step.configuration} {step.fold} -tr {network.trainer} -p {plans}"
+            f"nnUNetv2_train {number} {step.configuration} {step.fold} -tr {trainer} -p {plans}"
             f" -device {device} --npz --c"
         )
     elif step.verb == "predict":
         yield (
-            f"nnUNetv2_predict -d {number} -c {step.configuration} -f {' '.join(regime.folds)} -tr {network.trainer}"
+            f"nnUNetv2_predict -d {number} -c {step.configuration} -f {' '.join(regime.folds)} -tr {trainer}"
             f" -p {plans} --save_probabilities -i IMAGES -o {outputs / step.configuration}"
         )
     elif step.verb == "ensemble":
         folders = " ".join(str(outputs / c) for c in regime.configurations)
         yield f"nnUNetv2_ensemble -i {folders} -o {outputs / 'ensemble'}"
     elif step.verb == "clean" and regime.name in plan.file.clean_up:
-        yield "keep the largest connected component of the whole foreground:"
-        yield f"nnUNetv2_apply_postprocessing -i {outputs / 'ensemble'} -o {final_masks(home, regime.name)}"
+        foreground = list(range(1, len(plan.cohort.labels) + 1))
+        yield _KEEP.format(foreground=foreground)
+        yield (
+            f"nnUNetv2_apply_postprocessing -i {outputs / 'ensemble'} -o {final_masks(home, regime.name)}"
+            " -pp_pkl_file largest.pkl"
+        )
 
 
-def plans_name(planner: str) -> str:
-    """Return the name under which a planner of nnU-Net writes its plans."""
+def _folder_of(trainer: str) -> str:
+    """Return the folder in which nnU-Net finds a trainer that is not its own; empty for its own."""
+    module = trainer.rpartition(":")[0]
+    with suppress(ImportError, ValueError):
+        found = importlib.util.find_spec(module) if module else None
+        return str(Path(found.origin).parent) if found and found.origin else ""
+    return ""
+
+
+def _plans(planner: str) -> str:
+    """Return the name under which a planner writes its plans: known for nnU-Net's own without importing it."""
     known = {
         "ExperimentPlanner": "nnUNetPlans",
         "nnUNetPlannerResEncM": "nnUNetResEncUNetMPlans",
         "nnUNetPlannerResEncL": "nnUNetResEncUNetLPlans",
         "nnUNetPlannerResEncXL": "nnUNetResEncUNetXLPlans",
     }
-    return known.get(planner, "PLANS")
+    if planner in known:
+        return known[planner]
+    from segaudit.study.classes import plans_name
+
+    try:
+        return plans_name(planner)
+    except AuditError:  # a plan can be shown where nothing is installed
+        return "PLANS"
 
 
 def _number(dataset: str) -> str:

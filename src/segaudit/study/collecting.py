@@ -19,11 +19,11 @@ from segaudit.config.toml_text import toml_text
 from segaudit.errors import AuditError, Finding
 from segaudit.store import atomic
 from segaudit.study.conditions import ruler_regime
-from segaudit.study.plans import final_masks
+from segaudit.study.plans import JOINED, by_people
+from segaudit.study.regimes import final_masks
 from segaudit.study.steps import AUDITS
 
 AUDIT_FOLDER = "audit"
-_NO_EXPERT = ("machine", "unknown")
 
 
 def collect(home: Path, lock: StudyLock) -> list[Path]:
@@ -32,7 +32,7 @@ def collect(home: Path, lock: StudyLock) -> list[Path]:
     Raises
     ------
     AuditError
-        STUDY_PREDICTIONS_MISSING, STUDY_NO_EXPERT, and the codes of reading the cohort.
+        STUDY_PREDICTIONS_MISSING, and the codes of reading the cohort.
     """
     told = Path(lock.collect["study"])
     cohort = read_cohort(told.parent / read_toml(told, StudyFile).cohort)
@@ -64,17 +64,23 @@ def predictions(home: Path, lock: StudyLock, regime: RegimeRecord) -> MaskSet:
         fix = "finish the study: segaudit study run."
         raise AuditError(Finding("STUDY_PREDICTIONS_MISSING", fact, str(folder), fix))
     masks = pd.DataFrame({"case": list(paths), "path": [str(p.absolute()) for p in paths.values()], "kind": "machine"})
-    sources = "+".join(dict.fromkeys(exam.source for exam in regime.exams))
     names = list(lock.labels)
     plain = all(list(values) == [i] for i, values in enumerate(lock.labels.values(), 1))
     return MaskSet(
         regime.name,
         masks,
         "machine",
-        f"nnU-Net trained on {sources} (regime {regime.name}, {'+'.join(regime.configurations)})",
+        made_by(regime, lock.collect["where"][regime.name]),
         frozenset(patients(regime)),
         None if plain else {name: (i,) for i, name in enumerate(names, 1)},
     )
+
+
+def made_by(regime: RegimeRecord, where: Sequence[str] = ()) -> str:
+    """Return who made a regime's predictions: nnU-Net, whose labels it learned from, and of which cases."""
+    sources = " and ".join(dict.fromkeys(exam.source for exam in regime.exams))
+    only = f", {' and '.join(where)} only" if where else ""
+    return f"nnU-Net ({', '.join(regime.configurations)}) trained on labels of {sources}{only}"
 
 
 def patients(regime: RegimeRecord, fold: str = "") -> set[str]:
@@ -112,20 +118,12 @@ def _first_of(parts: Sequence[MaskSet]) -> MaskSet:
     table = pd.concat([part.masks[["case", "path", "kind"]] for part in parts], ignore_index=True)
     made_by = " or ".join(dict.fromkeys(part.made_by or part.name for part in parts))
     first = parts[0]
-    return MaskSet(
-        "reference", table.drop_duplicates("case"), "unknown", made_by, labels=first.labels, ignore=first.ignore
-    )
+    return MaskSet(JOINED, table.drop_duplicates("case"), "unknown", made_by, labels=first.labels, ignore=first.ignore)
 
 
 def _rulers(home: Path, lock: StudyLock, cohort: Cohort) -> Cohort:
     """Return E2: the cases that experts outlined, against the experts and every other ruler."""
     trusted = cohort.mask_sets[lock.collect["trusted"]]
-    by_experts = set(trusted.masks.loc[~trusted.masks["kind"].isin(_NO_EXPERT), "case"])
-    cases = [case for case in lock.test if case in by_experts]
-    if not cases:
-        fact = f"0 of {len(lock.test)} test cases have a mask of '{trusted.name}' that a person drew."
-        fix = "say the kind of the mask set in cohort.toml (expert, consensus), or name another as trusted."
-        raise AuditError(Finding("STUDY_NO_EXPERT", fact, "trusted", fix))
     rulers, makers = [trusted], set()
     for name, entry in lock.collect["rulers"].items():
         if "mask_set" in entry:
@@ -137,7 +135,7 @@ def _rulers(home: Path, lock: StudyLock, cohort: Cohort) -> Cohort:
     audited = [one for one in lock.regimes if one.audited]
     # a model scored against its own outlines says nothing
     models = [predictions(home, lock, one) for one in audited if one.name not in makers]
-    return _of(cohort, cases, models, rulers, "rulers")
+    return _of(cohort, by_people(trusted, lock.test), models, rulers, "rulers")
 
 
 def _of(

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import errno
 import os
 import shutil
 import signal
@@ -21,13 +20,15 @@ from segaudit.splits import TrainVal
 from segaudit.store import lock_file
 from segaudit.study import nnunet
 from segaudit.study.collecting import collect
+from segaudit.study.environments import having_room
 from segaudit.study.locks import read_lock
-from segaudit.study.plans import final_masks
-from segaudit.study.proofs import PROOFS, proving, read_proof, why_not
+from segaudit.study.proofs import NNUNET, PROOFS, proving, read_proof, why_not
 from segaudit.study.raw import RawCase, check_raw, write_raw
+from segaudit.study.regimes import final_masks
 
-NNUNET = "nnunet"
 DONE = "done"
+STOP = ".stop"
+"""A file that an interrupted run leaves, so that its steps end wherever they run."""
 _WATCH_S = 1.0
 _WAIT_S = 20.0
 _REASON_CHARACTERS = 4096
@@ -128,31 +129,21 @@ def reason_of(home: Path, name: str) -> str:
 def _failing(home: Path, name: str) -> Iterator[None]:
     """Leave the reason of a failure where the workflow finds it, whatever machine the step ran on."""
     path = home / PROOFS / f"{name}.failed"
-    fix = "free space and run again: finished steps are kept, and a training goes on from its checkpoint."
-    full = Finding("DISK_FULL", f"no space is left for step '{name}'.", str(home), fix)
     try:
-        # its room is taken beforehand, for a full disk has none for the reason
-        path.write_text(" " * _REASON_CHARACTERS, encoding="utf-8")
-        yield
-        path.unlink()
+        with having_room(home):
+            # its room is taken beforehand, for a full disk has none for the reason
+            path.write_text(" " * _REASON_CHARACTERS, encoding="utf-8")
+            yield
+            path.unlink()
     except AuditError as error:
-        _leave(path, error)
+        with suppress(OSError), path.open("r+", encoding="utf-8") as file:
+            file.write(str(error).ljust(_REASON_CHARACTERS)[: _REASON_CHARACTERS // 4])
         raise
-    except OSError as error:
-        if error.errno not in (errno.ENOSPC, errno.EDQUOT):
-            raise
-        _leave(path, AuditError(full))
-        raise AuditError(full) from None
-
-
-def _leave(path: Path, error: AuditError) -> None:
-    with suppress(OSError), path.open("r+", encoding="utf-8") as file:
-        file.write(str(error).ljust(_REASON_CHARACTERS)[: _REASON_CHARACTERS // 4])
 
 
 @contextmanager
 def _alone(home: Path, name: str) -> Iterator[None]:
-    path = home / PROOFS / f"{name}.lock"
+    path = _lock_path(home, name)
     path.parent.mkdir(parents=True, exist_ok=True)
     with path.open("a+b") as file:
         until = time.monotonic() + _WAIT_S  # a job whose workflow was killed takes a moment to end
@@ -164,12 +155,29 @@ def _alone(home: Path, name: str) -> Iterator[None]:
         yield
 
 
+def is_held(home: Path, name: str) -> bool:
+    """Tell whether a process does a step at this moment."""
+    try:
+        with _lock_path(home, name).open("r+b") as file:
+            return not lock_file(file)
+    except OSError:  # no lock yet, or none that may be opened
+        return False
+
+
+def _lock_path(home: Path, name: str) -> Path:
+    return home / PROOFS / f"{name}.lock"
+
+
 def end_with_parent() -> None:
-    """End this process and its children when the process that started it is gone: no job outlives its workflow."""
-    parent = os.getppid()
+    """End this process and its children when the process that started it is gone, or its run was interrupted.
+
+    The steps of a run work in the study's folder.
+    """
+    parent, stop = os.getppid(), Path(STOP).absolute()
+    earlier = stop.exists()
 
     def watch() -> None:
-        while os.getppid() == parent:
+        while os.getppid() == parent and (earlier or not stop.exists()):
             time.sleep(_WATCH_S)
         os.killpg(os.getpgid(0), signal.SIGKILL)
 
@@ -219,8 +227,13 @@ def _prepare(job: Job, told: dict[str, Any], _audit: Audit) -> None:
 
 
 def _plan(job: Job, told: dict[str, Any], _audit: Audit) -> None:
-    dataset = job.lock.regime(job.lock.settings["plan_from"]).dataset
-    told["files"] = [nnunet.plan(job.network, dataset, job.settings)]
+    lock = job.lock
+    dataset = lock.regime(lock.settings["plan_from"]).dataset
+    path = nnunet.plan(job.network, dataset, job.settings)
+    # of all regimes, before any of them is preprocessed
+    asked = dict.fromkeys(name for one in lock.regimes for name in one.configurations)
+    nnunet.check_configurations(job.network, dataset, list(asked), job.settings)
+    told["files"] = [path]
 
 
 def _preprocess(job: Job, told: dict[str, Any], _audit: Audit) -> None:

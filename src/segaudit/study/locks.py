@@ -16,7 +16,8 @@ from segaudit.errors import AuditError, Finding
 from segaudit.files import read_file
 from segaudit.provenance import digest_file
 from segaudit.store import atomic
-from segaudit.study.plans import Regime, StudyPlan
+from segaudit.study.plans import StudyPlan
+from segaudit.study.regimes import Regime
 from segaudit.study.steps import steps_of
 
 LOCK = "lock.json"
@@ -104,6 +105,7 @@ def _collected(plan: StudyPlan) -> dict[str, Any]:
     return {
         "study": _told(plan.path),
         "tables": {_told(path): digest_file(path) for path in tables},
+        "where": {one.name: list(one.where) for one in plan.regimes},
         "reference": list(file.reference),
         "trusted": plan.trusted,
         "rulers": {name: r.model_dump(exclude_none=True) for name, r in plan.rulers},

@@ -58,6 +58,7 @@ def plan(home: Path, dataset: str, settings: Settings) -> Path:
     read_manifest(home / "raw" / dataset)
     folder = home / "preprocessed" / dataset
     with engine(home, settings, folder):
+        trainer_class(settings.trainer)  # a name that is wrong shall not wait until everything is preprocessed
         shutil.rmtree(folder, ignore_errors=True)
         maker = planner_class(settings.planner)
         _fingerprint(dataset, settings)
@@ -132,12 +133,7 @@ def preprocess(home: Path, dataset: str, configurations: Sequence[str], settings
     """
     raw, folder = home / "raw" / dataset, home / "preprocessed" / dataset
     manifest = read_manifest(raw)
-    known = _plans(home, dataset, settings)["configurations"]
-    raise_errors(
-        Finding("STUDY_CONFIGURATION_UNKNOWN", f"the plan has no '{name}'.", str(folder), did_you_mean(name, known))
-        for name in configurations
-        if name not in known
-    )
+    check_configurations(home, dataset, configurations, settings)
     with engine(home, settings, folder):
         from nnunetv2.utilities.plans_handling.plans_handler import PlansManager
 
@@ -157,13 +153,22 @@ def preprocess(home: Path, dataset: str, configurations: Sequence[str], settings
             _count_preprocessed(folder / found.data_identifier, [row["case"] for row in manifest["cases"]])
 
 
+def check_configurations(home: Path, dataset: str, configurations: Sequence[str], settings: Settings) -> None:
+    """Raise STUDY_CONFIGURATION_UNKNOWN for every configuration that the plan of a data set does not have."""
+    known = _plans(home, dataset, settings)["configurations"]
+    where = str(plans_path(home, dataset, settings))
+    raise_errors(
+        Finding("STUDY_CONFIGURATION_UNKNOWN", f"the plan has no '{name}'.", where, did_you_mean(name, known))
+        for name in configurations
+        if name not in known
+    )
+
+
 def _count_preprocessed(folder: Path, cases: Sequence[str]) -> None:
-    held = {path.stem for path in folder.glob("*.pkl")}
-    for case in cases:
-        if not all((folder / f"{case}{end}").is_file() for end in (".b2nd", "_seg.b2nd")):
-            held.discard(case)
-    if odd := sorted(held ^ set(cases)):
-        fact = f"{folder.name} holds {len(held)} cases, the data set {len(cases)} ({listing(odd)})."
+    """Raise when a file is not there or too many: the fold `all` learns from whatever lies in the folder."""
+    expected = {f"{case}{end}" for case in cases for end in (".pkl", ".b2nd", "_seg.b2nd")}
+    if odd := sorted({path.name for path in folder.glob("*")} ^ expected):
+        fact = f"{folder.name} does not hold the {len(cases)} cases of the data set and nothing else ({listing(odd)})."
         raise AuditError(Finding("STUDY_PREPROCESSED_COUNT", fact, str(folder), AGAIN))
 
 

@@ -15,8 +15,11 @@ from typing import Any
 from segaudit.config.study_lock import RegimeRecord, StepRecord, StudyLock
 from segaudit.provenance import digest_file, digest_json
 from segaudit.store import atomic
+from segaudit.study.raw import check_folder
 
 PROOFS = "proofs"
+NNUNET = "nnunet"
+"""The folder of nnU-Net's own folders."""
 
 
 @dataclass(frozen=True)
@@ -102,7 +105,10 @@ def _task(lock: StudyLock, step: StepRecord) -> Any:
 
 
 def _data(lock: StudyLock, regime: RegimeRecord) -> Any:
-    exams = [[e.case, e.image_sha256, e.label_sha256, lock.coding(e), e.predicted and e.source] for e in regime.exams]
+    exams = [
+        [e.case, e.image, e.image_sha256, e.label, e.label_sha256, lock.coding(e), e.predicted and e.source]
+        for e in regime.exams
+    ]
     return [regime.dataset, exams, [fold.model_dump() for fold in regime.folds], lock.labels, lock.settings["channel"]]
 
 
@@ -131,6 +137,11 @@ def why_not(home: Path, lock: StudyLock, step: StepRecord, *, closely: bool = Fa
         same = (stat.st_size, stat.st_mtime_ns) == (size, changed)
         if (closely or not same) and (stat.st_size != size or digest_file(path) != sha256):
             return f"{told} has changed"
+    if step.verb == "prepare":
+        stale = [
+            f for f in check_folder(home / NNUNET, lock.regime(step.regime).dataset) if f.code == "STUDY_RAW_STALE"
+        ]
+        return stale[0].message.rstrip(".") if stale else ""
     return ""
 
 

@@ -16,7 +16,7 @@ import numpy as np
 from segaudit.attributes import listing
 from segaudit.errors import AuditError, Finding, raise_errors
 from segaudit.files import read_file
-from segaudit.provenance import digest_file
+from segaudit.provenance import digest_file, digest_json
 from segaudit.splits import TrainVal, check_folds, write_nnunet_splits
 from segaudit.store import atomic
 from segaudit.study.environments import folder_in_one
@@ -152,7 +152,7 @@ def write_raw(
     pairs: Sequence[TrainVal],
     channel: str,
 ) -> str:
-    """Write the raw data set of nnU-Net anew, and return the digest of its manifest.
+    """Write the raw data set of nnU-Net anew, and return the digest of what it holds, wherever its files lie.
 
     Images and labels stay where they are and are named in dataset.json; only a label whose values, order of voxels or
     kind of file nnU-Net would not read as meant is written again.
@@ -196,7 +196,8 @@ def write_raw(
         if pairs:
             write_nnunet_splits(pairs, draft / SPLITS)
         raise_errors(_counts(draft, dataset, read_manifest(draft)))
-    return digest_file(folder / MANIFEST)
+    held = [[row["case"], *(row[f"{what}_sha256"] for what in ("image", "label", "used"))] for row in rows]
+    return digest_json([dataset, channel, list(labels), held])
 
 
 def check_pairs(pairs: Sequence[TrainVal], cases: Sequence[str], where: str) -> None:
@@ -257,18 +258,28 @@ def read_manifest(folder: Path) -> dict[str, Any]:
     return found
 
 
-def check_raw(home: Path, dataset: str) -> list[Finding]:
-    """Return what has changed in a raw data set since it was written; empty when nothing has.
+def check_folder(home: Path, dataset: str) -> list[Finding]:
+    """Return where the folder of a raw data set does not hold what was written, and nothing else; no file is read.
 
-    Codes: STUDY_RAW_MISSING, STUDY_RAW_STALE, STUDY_RAW_COUNT, STUDY_FILE_CHANGED, STUDY_FILE_GONE.
+    Codes: STUDY_RAW_MISSING, STUDY_RAW_STALE, STUDY_RAW_COUNT.
     """
     folder = home / "raw" / dataset
     try:
-        manifest = read_manifest(folder)
+        return _counts(folder, dataset, read_manifest(folder))
     except AuditError as error:
         return list(error.findings)
-    found = _counts(folder, dataset, manifest)
-    for row in manifest["cases"]:
+
+
+def check_raw(home: Path, dataset: str) -> list[Finding]:
+    """Return what has changed in a raw data set since it was written; empty when nothing has.
+
+    Codes: those of `check_folder`, STUDY_FILE_CHANGED, STUDY_FILE_GONE.
+    """
+    folder = home / "raw" / dataset
+    found = check_folder(home, dataset)
+    if any(finding.code == "STUDY_RAW_MISSING" for finding in found):
+        return found
+    for row in read_manifest(folder)["cases"]:
         files = [("image", row["image"], row["image_sha256"]), ("label", row["label"], row["label_sha256"])]
         if row["used"] != row["label"]:
             files.append(("re-coded label", str(folder / row["used"]), row["used_sha256"]))

@@ -6,7 +6,8 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Literal
 
-from segaudit.study.plans import Regime, StudyPlan
+from segaudit.study.plans import StudyPlan
+from segaudit.study.regimes import Regime
 
 Verb = Literal["prepare", "plan", "preprocess", "train", "predict", "ensemble", "clean", "collect", "audit"]
 AUDITS = ("global", "rulers")

@@ -256,6 +256,8 @@ def main(argv: Sequence[str]) -> int:
     except AuditError as error:
         sys.stderr.write(f"{error}\n")
         return 2
+    except KeyboardInterrupt:
+        return _KILLED + signal.SIGINT
 
 
 if __name__ == "__main__":

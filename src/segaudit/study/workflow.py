@@ -2,27 +2,30 @@
 
 from __future__ import annotations
 
+import io
 import re
 import shlex
 import shutil
+import signal
 import subprocess
 import sys
 import tempfile
 import threading
 import time
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager, nullcontext, suppress
-from dataclasses import dataclass
+from contextlib import contextmanager, nullcontext, redirect_stderr, suppress
+from dataclasses import dataclass, replace
 from importlib.util import find_spec
 from pathlib import Path
+from types import FrameType
 
 from segaudit.config.study_lock import StepRecord, StudyLock
 from segaudit.errors import AuditError, Finding, raise_errors
 from segaudit.provenance import digest_json
-from segaudit.store import atomic, lock_file
+from segaudit.store import atomic, check_writable, lock_file
 from segaudit.study.accounts import write_carbon
 from segaudit.study.environments import INSTALL
-from segaudit.study.jobs import DONE, mark, reason_of
+from segaudit.study.jobs import DONE, STOP, is_held, mark, reason_of
 from segaudit.study.locks import differences, freeze, read_lock, write_lock
 from segaudit.study.plans import StudyPlan, plan_study
 from segaudit.study.proofs import begun_with, read_proof, why_not
@@ -40,7 +43,11 @@ Progress = Callable[[str, int, int], None]
 
 @dataclass(frozen=True)
 class StepState:
-    """How far a step is: done, begun (an attempt that did not end), left, or stale with what has changed."""
+    """How far a step is.
+
+    It is done, running, begun (an attempt that did not end), failed, left, or stale; the reason says why, what has
+    changed, or what a running one said last.
+    """
 
     step: StepRecord
     state: str
@@ -79,27 +86,45 @@ def run_study(
     AuditError
         STUDY_EXTRA_MISSING, STUDY_HELD, STUDY_PROFILE_UNKNOWN, the codes of `plan_study` and of what has changed, one
         finding a faulty image or label, STUDY_STEP_FAILED.
+    KeyboardInterrupt
+        When the run was interrupted; its jobs have ended.
     """
     check_extra()
     plan = plan_study(path)
     folder = profile_folder(profile)
-    plan.home.mkdir(parents=True, exist_ok=True)
+    _make_home(plan.home)
+    home = plan.home.absolute()  # Snakemake works in the study's folder
     with running(plan.home):
         progress("reading images and labels", 0, 1)
         lock = begin(plan, renew=renew)
         progress("reading images and labels", 1, 1)
         refresh(plan.home, lock)
-        command = [sys.executable, "-m", "segaudit", "study", "step", str(plan.home.absolute())]
+        command = [sys.executable, "-m", "segaudit", "study", "step", str(home)]
         # a job on another node cannot ask the warm process of this one
         warm = lock.machine["warm"] and executor_of(profile) == "local"
-        with _warm(plan.home) if warm else nullcontext(command) as called, _told(plan.home, lock, progress):
-            code = _snakemake(plan.home, lock, shlex.join(called), folder, jobs, options)
+        with (
+            _warm(home) if warm else nullcontext(command) as called,
+            _told(home, lock, progress),
+            _interruptible(home) as interrupted,
+        ):
+            code = _snakemake(home, lock, shlex.join(called), folder, jobs, options)
         states = status(plan.home, lock)
-        failures = _failures(plan.home, lock) if code else []
+        failures = _failures(plan.home, lock) if code and not interrupted.is_set() else []
         with suppress(AuditError) if failures else nullcontext():
             write_carbon(plan, lock)
         raise_errors(failures)
+    if interrupted.is_set():
+        raise KeyboardInterrupt
     return states
+
+
+def _make_home(home: Path) -> None:
+    try:
+        check_writable(home)
+    except AuditError as error:
+        fix = "name another folder in study.toml (output), or ask for the right to write."
+        raise AuditError([replace(finding, fix=fix) for finding in error.findings]) from None
+    home.mkdir(parents=True, exist_ok=True)
 
 
 def check_extra() -> None:
@@ -206,7 +231,9 @@ def status(home: Path, lock: StudyLock, *, closely: bool = False) -> list[StepSt
             state = "stale"
         else:
             state, reason = ("begun", "") if begun_with(home, step.name) else ("left", "")
-        if state != "done" and (why := reason_of(home, step.name)):
+        if state == "begun" and is_held(home, step.name):
+            state, reason = "running", _last_line(_log(home, step.name))
+        elif state != "done" and (why := reason_of(home, step.name)):
             state, reason = "failed", why.splitlines()[0]
         found.append(StepState(step, state, reason, proof.seconds if proof else 0.0))
     return found
@@ -215,7 +242,7 @@ def status(home: Path, lock: StudyLock, *, closely: bool = False) -> list[StepSt
 def _failures(home: Path, lock: StudyLock) -> list[Finding]:
     found = []
     for one in status(home, lock):
-        log = home / "logs" / f"{one.step.name}.log"
+        log = _log(home, one.step.name)
         if one.state == "failed":
             found.append(Finding("STUDY_STEP_FAILED", f"step '{one.step.name}': {one.reason}", str(log)))
         elif one.state == "begun":
@@ -226,6 +253,10 @@ def _failures(home: Path, lock: StudyLock) -> list[Finding]:
         fact = "the workflow ended before every step was done."
         found.append(Finding("STUDY_STEP_FAILED", fact, str(home / ".snakemake" / "log"), "run again."))
     return found
+
+
+def _log(home: Path, step: str) -> Path:
+    return home / "logs" / f"{step}.log"
 
 
 def _last_line(log: Path) -> str:
@@ -257,27 +288,55 @@ def _told(home: Path, lock: StudyLock, progress: Progress) -> Iterator[None]:
         watching.join()
 
 
+@contextmanager
+def _interruptible(home: Path) -> Iterator[threading.Event]:
+    """Tell the steps to end at a Ctrl-C, and whether one came: Snakemake waits for its jobs and says that it failed."""
+    interrupted = threading.Event()
+    (home / STOP).unlink(missing_ok=True)
+    if threading.current_thread() is not threading.main_thread():
+        yield interrupted
+        return
+
+    def note(number: int, frame: FrameType | None) -> None:
+        interrupted.set()
+        (home / STOP).touch()
+        signal.default_int_handler(number, frame)
+
+    before = signal.signal(signal.SIGINT, note)
+    try:
+        yield interrupted
+    finally:
+        signal.signal(signal.SIGINT, before)
+
+
 def _snakemake(
     home: Path, lock: StudyLock, command: str, profile: Path, jobs: int | None, options: Sequence[str]
 ) -> int:
     """Run Snakemake in this process, so that both live and end together; return its exit status."""
-    from snakemake.cli import main
+    from snakemake.cli import args_to_api, parse_args
+    from snakemake.exceptions import CliException
+    from snakemake_interface_common.exceptions import WorkflowError
 
     machine = lock.machine
     threads = machine["threads"] + (machine["augmenters"] if machine["device"] == "cuda" else 0)
     at_once = jobs or machine["jobs"]
-    argv = ["--snakefile", str(SNAKEFILE), "--directory", str(home.absolute()), "--profile", str(profile), "--nolock"]
+    argv = ["--snakefile", str(SNAKEFILE), "--directory", str(home), "--profile", str(profile), "--nolock"]
     argv += ["--quiet", "all"]
-    argv += ["--config", f"home={home.absolute()}", f"command={command}"]
+    argv += ["--config", f"home={home}", f"command={command}"]
     if profile == PROFILES / "local":
         argv += ["--cores", str(at_once * threads), "--jobs", str(at_once), "--resources", f"gpu={machine['gpus']}"]
     elif jobs is not None:
         argv += ["--jobs", str(jobs)]
+    said = io.StringIO()
     try:
-        main([*argv, *options])
-    except SystemExit as end:
-        return int(end.code or 0)
-    return 0
+        with redirect_stderr(said):  # it names its profile, which the person who gave it knows
+            parser, args = parse_args([*argv, *options])
+        return int(not args_to_api(args, parser))
+    except (SystemExit, CliException, WorkflowError) as error:
+        told = said.getvalue().strip().rpartition("error: ")[2] or str(error)
+        fact = f"Snakemake does not take what it is told: {told}"
+        fix = "mend the profile's config.yaml, or what --snakemake gave; an unknown executor is a plugin to install."
+        raise AuditError(Finding("STUDY_OPTIONS", fact, str(profile), fix)) from None
 
 
 @contextmanager
@@ -302,7 +361,7 @@ def _warm(home: Path) -> Iterator[list[str]]:
                     fix = "set warm = false in [machine], or read its log."
                     raise AuditError(Finding("STUDY_WARM_FAILED", fact, str(log), fix))
                 time.sleep(0.05)
-            yield [sys.executable, "-m", "segaudit.study.warm", "ask", str(socket), str(home.absolute())]
+            yield [sys.executable, "-m", "segaudit.study.warm", "ask", str(socket), str(home)]
         finally:
             parent.terminate()
             parent.wait()

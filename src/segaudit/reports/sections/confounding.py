@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 from segaudit.confounders import CAUTION, Confounders
+from segaudit.errors import counted
 from segaudit.metrics import METRICS
 from segaudit.reports.confounder_figures import Drawn, confounder_charts
 from segaudit.reports.document import Block, Cell, Column, Figure, Section, Table, long_table, prose
@@ -21,7 +22,6 @@ from segaudit.reports.numbers import (
     span,
 )
 from segaudit.reports.reading import Reading, Row, rows_of
-from segaudit.reports.verdicts import counted
 
 _ROWS = 400
 _EFFECTS = {"rank_biserial": "r", "epsilon_squared": "ε²", "cramers_v": "Cramér V", "spearman": "ρ"}

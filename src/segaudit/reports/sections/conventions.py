@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from collections import Counter
 
+from segaudit.errors import counted
 from segaudit.reports.document import Block, Cell, Column, Section, Table, long_table, prose
 from segaudit.reports.numbers import NONE, is_number, p_value
 from segaudit.reports.reading import Reading, Row, rows_of
 from segaudit.reports.sections.tests import ADJUSTMENTS, rejected_of
-from segaudit.reports.verdicts import counted
 
 _ROWS = 300
 _CHOICES = {

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from segaudit import __version__
+from segaudit.errors import counted
 from segaudit.metrics import METRICS
 from segaudit.reports.bibliography import bibtex, cited, reference
 from segaudit.reports.document import Cite, Code, Prose, References, Section, Text
 from segaudit.reports.reading import OMNIBUS, Reading
-from segaudit.reports.verdicts import counted, listed
+from segaudit.reports.verdicts import listed
 
 _METHODS = {
     "bh": ("Benjamini-Hochberg", "benjamini1995"),

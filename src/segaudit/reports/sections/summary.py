@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from segaudit.errors import counted
 from segaudit.reports import figures
 from segaudit.reports.descriptions import described_gaps, described_scores
 from segaudit.reports.document import Beside, Block, Cell, Column, Facts, Figure, Section, Table, Verdict, prose
@@ -25,7 +26,6 @@ from segaudit.reports.verdicts import (
     closeness,
     collapse,
     conclude,
-    counted,
     first_sentence,
     listed,
     mechanism,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from segaudit.errors import counted
 from segaudit.metrics import METRICS
 from segaudit.reports import figures
 from segaudit.reports.document import Block, Cell, Column, Figure, Section, Table, long_table, prose
@@ -19,7 +20,6 @@ from segaudit.reports.numbers import (
 )
 from segaudit.reports.reading import OMNIBUS, Reading, Row, number, rows_of
 from segaudit.reports.sections.summary import EFFECTS, dir_cell
-from segaudit.reports.verdicts import counted
 
 ADJUSTMENTS = {
     "bh": "Benjamini-Hochberg",

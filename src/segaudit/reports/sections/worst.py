@@ -8,13 +8,14 @@ from itertools import zip_longest
 
 import pandas as pd
 
+from segaudit.errors import counted
 from segaudit.groupings import assign
 from segaudit.metrics import METRICS
 from segaudit.reports.document import Block, Cell, Column, Picture, Pictures, Section, Table, long_table, prose
 from segaudit.reports.numbers import score
 from segaudit.reports.panels import key_of_lines, panel
 from segaudit.reports.reading import Reading
-from segaudit.reports.verdicts import counted, listed
+from segaudit.reports.verdicts import listed
 
 _CASES = 10
 _PER_GROUP = 2
