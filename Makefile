@@ -34,7 +34,7 @@ $(VENV)/.installed-study: $(VENV)/.installed
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check $(CPU_TORCH) -e ".[study]"
 	touch $@
 
-study-mini: $(VENV)/.installed-study  ## the whole study in small, with real training (12 minutes on two cores)
+study-mini: $(VENV)/.installed-study  ## the whole study in small, with real training (seven minutes on two cores)
 	$(BIN)/segaudit study mini -o $(STUDY_MINI)
 
 install-system:

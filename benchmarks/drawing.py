@@ -14,7 +14,7 @@ Rows = Sequence[Mapping[str, object]]
 
 
 def bars(name: str, rows: Rows, title: str, unit: str) -> None:
-    """Draw a bar a `way` and row of panels a `set`, by `value` on a logarithmic axis; ours are dark."""
+    """Draw a panel a `set` with a bar a `way`, by `value` on a logarithmic axis; ours are dark."""
     table = pd.DataFrame(rows)
     table["ours"] = table["way"].str.startswith(("segaudit", "kernel"))
     base = alt.Chart(table).encode(
@@ -25,8 +25,16 @@ def bars(name: str, rows: Rows, title: str, unit: str) -> None:
         alt.Color("ours:N", legend=None, scale=alt.Scale(domain=[True, False], range=["#1f4e79", "#b8c4d0"])),
         alt.X2(datum=float(table["value"].min()) / 2),
     )
-    told = base.mark_text(align="left", dx=3).encode(alt.Text("value:Q", format=",.3~g"))
-    chart = (bar + told).properties(width=_WIDTH).facet(row=alt.Row("set:N", title=None, sort=None))
+    told = base.mark_text(align="left", dx=3).encode(alt.Text("value:Q", format=",.3~r"))
+    chart = (
+        (bar + told)
+        .properties(width=_WIDTH)
+        .facet(
+            row=alt.Row(
+                "set:N", title=None, sort=None, header=alt.Header(labelAngle=0, labelAlign="left", labelOrient="top")
+            )
+        )
+    )
     _write(name, chart.resolve_scale(y="independent"), title)
 
 
@@ -41,7 +49,7 @@ def lines(name: str, rows: Rows, title: str) -> None:
             .mark_line(point=True)
             .encode(
                 alt.X("size:Q", title=None, scale=alt.Scale(type="log"), axis=alt.Axis(values=sizes, format="~s")),
-                alt.Y("value:Q", title=str(unit), scale=alt.Scale(type="log")),
+                alt.Y("value:Q", title=str(unit), scale=alt.Scale(type="log", nice=False, padding=12)),
                 alt.Color("way:N", title=None),
             )
             .properties(width=_WIDTH / 2, height=160)

@@ -93,7 +93,7 @@ class Miniature:
     def lines(self) -> list[str]:
         """Return the closing lines."""
         pages = [f"report: {path}" for path in sorted(self.folder.glob("study/audit/*/run/report.html"))]
-        return [f"{self.trainings} trainings, {self.seconds:.0f} s", *pages]
+        return [f"{self.trainings} trainings; this run took {self.seconds:.0f} s", *pages]
 
 
 def _probability(value: float) -> str:

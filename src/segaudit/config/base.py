@@ -58,11 +58,14 @@ def _finding(fault: Any, model: type[BaseModel], where: str) -> Finding:
             f"{where}, {place}",
             did_you_mean(str(fault["loc"][-1]), known) if known else "remove it.",
         )
-    given = "" if fault["type"] == "missing" else f" (given: {str(fault['input'])[:80]!r})"
+    # a fault of a whole table says by itself what is wrong; only a single value is shown
+    single = isinstance(fault["input"], str | int | float | bool) and fault["type"] != "missing"
+    given = f" (given: {str(fault['input'])[:80]!r})" if single else ""
+    said = fault["msg"].removeprefix("Value error, ")
     return Finding(
         "TOML_VALUE",
-        f"{place or 'file'}: {fault['msg']}{given}.",
-        f"{where}, {place}",
+        f"{place}: {said}{given}." if place else f"{said}{given}.",
+        f"{where}, {place}" if place else where,
         "see the page on this file in the documentation.",
     )
 

@@ -6,9 +6,11 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from scipy.stats import wilcoxon
+from scipy.stats import rankdata, wilcoxon
 
 from segaudit.stats.variance import (
+    _n_above,
+    _signed_ranks,
     decision,
     excess_ratio,
     per_group,
@@ -231,3 +233,23 @@ def test_decision__table(low, high, word):
 def test_walsh_limits__never_below_the_ends():
     assert walsh_limits(3, 6, 1.96) == 0
     assert walsh_limits(76, 76 * 77 // 2, 1.959963984540054) == 1084
+
+
+def test_signed_ranks__equal_ranks_of_distances_with_their_signs():
+    rng = np.random.default_rng(5)
+    for scale in (1.0, 0.01, 300.0, 1e13):  # beyond 12 digits before the point ranks are found otherwise
+        v = rng.integers(-6, 7, 50) * scale / 7
+        v[:5] += 1e-16 * scale  # ties, but for the last bits
+        kept = np.abs(v) > 1e-9 * scale
+        expected = np.zeros(v.size)
+        expected[kept] = np.sign(v[kept]) * rankdata((np.abs(v[kept]) / scale).round(9))
+        assert _signed_ranks(v) == pytest.approx(expected)
+
+
+def test_n_above__counts_the_pairs_whose_sum_is_positive():
+    rng = np.random.default_rng(6)
+    for _ in range(50):
+        a, b = rng.integers(0, 5, (2, 12)) / 2
+        v = b - a  # of one size and both signs, too
+        pairs = np.add.outer(v, v)[np.triu_indices(v.size)]
+        assert _n_above(a, b, 1.0) == np.count_nonzero(pairs > 0)
