@@ -122,7 +122,7 @@ def run_miniature(folder: Path, *, short: bool = False, seed: int = 1, progress:
     dice = dice_table(home, lock)
     check_learned(dice, form)
     n_trainings = sum(step.verb == "train" for step in lock.steps)
-    return Miniature(folder, dice, tests_table(home), time.monotonic() - begun, n_trainings)
+    return Miniature(folder, dice, verdicts_table(home), time.monotonic() - begun, n_trainings)
 
 
 def study_of(form: Form, seed: int) -> dict[str, Any]:
@@ -212,7 +212,7 @@ def _mask_set(name: str, folder: Path, cohort: Cohort) -> MaskSet:
     return MaskSet(name, inside.assign(kind="machine").reset_index(drop=True), "machine")
 
 
-def tests_table(home: Path) -> pd.DataFrame:
+def verdicts_table(home: Path) -> pd.DataFrame:
     """Return the rank test of each grouping under each ruler, truth among them: grouping, ruler, p, q, verdict."""
     audit, _ = read_audit(RunDirectory(home / "audit" / "rulers" / "run"))
     own = audit.tests[

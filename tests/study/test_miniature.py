@@ -8,7 +8,7 @@ import pandas as pd
 import pytest
 
 from segaudit.errors import AuditError
-from segaudit.miniatures import FULL, GOLD, MIXED, SHORT, check_learned, dice_table, study_of, tests_table
+from segaudit.miniatures import FULL, GOLD, MIXED, SHORT, check_learned, dice_table, study_of, verdicts_table
 from segaudit.study.locks import read_lock
 
 pytest.importorskip("nnunetv2", reason="segaudit[study] is not installed")
@@ -34,7 +34,7 @@ def test_miniature__learns_and_shows_every_ruler(short):
     home = folder / "study"
     lock = read_lock(home)
     assert sum(step.verb == "train" for step in lock.steps) == 12
-    dice = dice_table(home, lock).set_index(["regime", "prediction", "ruler"])
+    dice = dice_table(home, lock).set_index(["regime", "prediction", "ruler"]).sort_index()
     for regime in (MIXED, GOLD):
         assert dice.loc[(regime, "final", "truth"), "mean"] >= SHORT.least_dice
         for stage in ("2d", "3d_fullres", "ensemble", "final"):
@@ -45,7 +45,7 @@ def test_miniature__learns_and_shows_every_ruler(short):
     mixed = dice.xs((MIXED, "final"))
     assert mixed.loc[GOLD, "mean"] > mixed.loc["truth", "mean"] > mixed.loc["expert", "mean"]
     assert mixed.loc[GOLD, "sd"] < mixed.loc["expert", "sd"]
-    assert set(tests_table(home)["ruler"]) == {"expert", GOLD, "age-below-40", "truth"}
+    assert set(verdicts_table(home)["ruler"]) == {"expert", GOLD, "age-below-40", "truth"}
     assert "report:" in text
     assert "Macro Dice" in text
 
