@@ -44,8 +44,7 @@ def estimate(plan: StudyPlan, voxels: float = 0.0) -> Estimate:
     trainings = plan.trainings()
     exams = sum(len(one.exams) * len(one.configurations) for one in plan.regimes)
     predicted = sum(len(one.predicted) * (len(one.configurations) + 1) for one in plan.regimes)
-    validated = sum(len(one.exams) * len(one.configurations) for one in plan.regimes)
-    stored = voxels * (exams * _PREPROCESSED + (predicted + validated) * _PROBABILITIES) / 1e9
+    stored = voxels * (exams * _PREPROCESSED + (predicted + exams) * _PROBABILITIES) / 1e9
     hours = len(trainings) * plan.file.machine.hours_a_fold
     return Estimate(len(trainings), hours, len(trainings) * _CHECKPOINTS_GB + stored)
 
