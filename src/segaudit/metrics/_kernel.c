@@ -68,6 +68,10 @@ typedef struct { double square, area; } Reached;
 
 static inline uint64_t load8(const uint8_t *at) { uint64_t word; memcpy(&word, at, 8); return word; }
 
+typedef uint64_t Sixteen __attribute__((vector_size(16)));
+
+static inline Sixteen load16(const uint8_t *at) { Sixteen words; memcpy(&words, at, 16); return words; }
+
 static inline uint64_t load2(const uint8_t *at) { uint16_t word; memcpy(&word, at, 2); return word; }
 
 /* The lowest bit of each of eight bytes, gathered in one byte in their order. */
@@ -80,13 +84,13 @@ static inline int64_t product(const int32_t *shape) { return (int64_t)shape[0] *
 /* The first place from i on where a or b is not zero, or end. */
 static inline int64_t next_nonzero(const uint8_t *a, const uint8_t *b, int64_t i, int64_t end) {
     while (i + 8 <= end) {
-        uint64_t word = load8(a + i) | load8(b + i);
+        const uint64_t word = load8(a + i) | load8(b + i);
         if (word) return i + (__builtin_ctzll(word) >> 3);
         i += 8;
         while (i + 64 <= end) {
-            uint64_t any = 0;
-            for (int k = 0; k < 64; k += 8) any |= load8(a + i + k) | load8(b + i + k);
-            if (any) break;
+            Sixteen any = load16(a + i) | load16(b + i);
+            for (int k = 16; k < 64; k += 16) any |= load16(a + i + k) | load16(b + i + k);
+            if (any[0] | any[1]) break;
             i += 64;
         }
     }
@@ -97,7 +101,10 @@ static inline int64_t next_nonzero(const uint8_t *a, const uint8_t *b, int64_t i
 /* How far both arrays keep the value they have at i. */
 static inline int64_t run_end(const uint8_t *a, const uint8_t *b, int64_t i, int64_t end) {
     const uint8_t va = a[i], vb = b[i];
-    while (i + 8 <= end && load8(a + i) == va * ONES && load8(b + i) == vb * ONES) i += 8;
+    for (; i + 8 <= end; i += 8) {
+        const uint64_t changed = (load8(a + i) ^ va * ONES) | (load8(b + i) ^ vb * ONES);
+        if (changed) return i + (__builtin_ctzll(changed) >> 3);
+    }
     while (i < end && a[i] == va && b[i] == vb) i++;
     return i;
 }
@@ -198,11 +205,13 @@ static int64_t read_pairs(const Case *c, Pair *pairs, Pieces *pieces) {
     const uint8_t *p = c->ours.voxels, *r = c->theirs.voxels;
     const int64_t n = product(c->shape), nx = c->shape[2], ny = c->shape[1];
     int64_t ignored = 0, row = 0, row_end = nx;
+    int32_t z = 0, y = 0;
     for (int64_t i = 0; i < n;) {
         if (c->may_skip && (i = next_nonzero(p, r, i, n)) >= n) break;
         if (i >= row_end) {
             row = i < row_end + nx ? row + 1 : i / nx;
             row_end = (row + 1) * nx;
+            z = (int32_t)(row / ny), y = (int32_t)(row % ny);
         }
         const int64_t start = i;
         const int code = c->ours.codes[p[i]], truth = c->theirs.codes[r[i]];
@@ -211,8 +220,7 @@ static int64_t read_pairs(const Case *c, Pair *pairs, Pieces *pieces) {
             ignored += i - start;
         } else if (code | truth) {
             Pair *pair = pairs + code * c->theirs.n_codes + truth;
-            const int32_t z = (int32_t)(row / ny), y = (int32_t)(row % ny), x = (int32_t)(start - (row_end - nx));
-            const int32_t end = x + (int32_t)(i - start);
+            const int32_t x = (int32_t)(start - (row_end - nx)), end = x + (int32_t)(i - start);
             const Run run = {row + z, 0, x, end};
             pair->count += i - start;
             widen(&pair->box, (int32_t[]){z, y, x}, (int32_t[]){z + 1, y + 1, end});
@@ -245,6 +253,7 @@ static Bits bits_of(const Case *c, const int64_t *labels, int n_labels) {
 
 /* Writes the mask bits of the voxels in a box; the first of them goes to `out`, neighbours lie `stride` apart. */
 static void pack(const Case *c, const Box *box, const Bits *bits, uint8_t *out, const int64_t stride[3]) {
+    const int64_t step = stride[2];
     for (int32_t z = box->low[0]; z < box->high[0]; z++) {
         for (int32_t y = box->low[1]; y < box->high[1]; y++) {
             const int64_t row = ((int64_t)z * c->shape[1] + y) * c->shape[2] + box->low[2];
@@ -253,7 +262,7 @@ static void pack(const Case *c, const Box *box, const Bits *bits, uint8_t *out, 
             uint8_t *to = out + (z - box->low[0]) * stride[0] + (y - box->low[1]) * stride[1];
             for (int64_t x = 0; x < end; x++) {
                 if (c->may_skip && !(p[x] | r[x]) && (x = next_nonzero(p, r, x, end)) >= end) break;
-                to[x * stride[2]] = (uint8_t)((bits->ours[p[x]] & bits->keep[r[x]]) | bits->theirs[r[x]]);
+                to[x * step] = (uint8_t)((bits->ours[p[x]] & bits->keep[r[x]]) | bits->theirs[r[x]]);
             }
         }
     }

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from functools import lru_cache
 
 import numpy as np
 
@@ -59,6 +60,7 @@ def find(ours: Side, theirs: Side, spacing_mm: Spacing, *, boundary: bool, compo
     return Found(confusion, int(ignored[0]), places, hd95.tolist(), counted)
 
 
+@lru_cache(maxsize=64)  # the cases of a cohort have few spacings
 def _sizes(steps: Spacing, *, flat: bool) -> Floats:
     """Return boundary sizes by the corner code of the kernel: columns are bit 0, rows bit 1, slices bit 2.
 
