@@ -234,7 +234,7 @@ def test_file__that_may_not_be_read_is_refused(labels, save, refused, monkeypatc
     def fail(*_):
         raise error
 
-    monkeypatch.setattr(GzipStream, "fill", fail)
+    monkeypatch.setattr(GzipStream, "take", fail)
     assert refused(read_labels, path)[0].code == code
 
 

@@ -32,7 +32,8 @@ def grid_of(raw: np.void, shape: tuple[int, ...], note: Note) -> Grid:
     sform_code, qform_code = int(raw["sform_code"]), int(raw["qform_code"])
     oriented = sform_code > 0 or qform_code > 0
     if sform_code > 0:
-        affine = np.vstack([raw["srow"].astype(np.float64), [0.0, 0.0, 0.0, 1.0]])
+        affine = np.eye(4)
+        affine[:3] = raw["srow"]
         affine[:3] *= scale
     elif qform_code > 0:
         affine = _qform(raw, pixdim, scale)

@@ -100,10 +100,9 @@ def _voxels(stream: GzipStream | PlainStream, header: nifti.Header, path: Path, 
         )
         raise refusal("IMAGE_TRUNCATED", message, path)
     stream.skip(header.offset - header.length)
-    stored = np.empty(header.size, np.uint8)
-    filled = stream.fill(stored.data)
-    if filled < header.size:
-        message = f"the header declares {header.size} bytes of voxels, the file holds {filled}."
+    stored = stream.take(header.size)
+    if len(stored) < header.size:
+        message = f"the header declares {header.size} bytes of voxels, the file holds {len(stored)}."
         raise refusal("IMAGE_TRUNCATED", message, path)
     return stored.view(header.dtype)
 

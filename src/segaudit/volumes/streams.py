@@ -9,6 +9,8 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import BinaryIO
 
+import numpy as np
+import numpy.typing as npt
 from isal import igzip_lib
 
 from segaudit.errors import Finding
@@ -67,15 +69,15 @@ class PlainStream:
         """Pass over `count` bytes."""
         self._file.seek(count, os.SEEK_CUR)
 
-    def fill(self, out: memoryview) -> int:
-        """Fill the buffer with the next bytes and return how many there were."""
-        filled = 0
-        while filled < len(out):
-            count = self._file.readinto(out[filled:])  # type: ignore[attr-defined]
-            if not count:
+    def take(self, count: int) -> npt.NDArray[np.uint8]:
+        """Return the next `count` bytes as an array, fewer only at the end."""
+        out, filled = np.empty(count, np.uint8), 0
+        while filled < count:
+            got = self._file.readinto(out.data[filled:])  # type: ignore[attr-defined]
+            if not got:
                 break
-            filled += count
-        return filled
+            filled += got
+        return out[:filled]
 
     def finish(self) -> list[Finding]:
         """Return a warning when bytes are left after the last one read."""
@@ -95,21 +97,24 @@ class GzipStream:
 
     def read(self, count: int) -> bytes:
         """Return the next `count` bytes, fewer only at the end."""
-        out = bytearray(count)
-        return bytes(out[: self.fill(memoryview(out))])
+        return self.take(count).tobytes()
 
     def skip(self, count: int) -> None:
         """Pass over `count` bytes without keeping them."""
         while count and (piece := self._piece(min(count, _PIECE))):
             count -= len(piece)
 
-    def fill(self, out: memoryview) -> int:
-        """Fill the buffer with the next bytes and return how many there were."""
-        filled = 0
-        while filled < len(out) and (piece := self._piece(min(_PIECE, len(out) - filled))):
-            out[filled : filled + len(piece)] = piece
+    def take(self, count: int) -> npt.NDArray[np.uint8]:
+        """Return the next `count` bytes as an array, fewer only at the end; read-only where they came at once."""
+        piece = self._piece(count) if count else b""  # a mask is rarely more than one feed, and then needs no copy
+        if len(piece) == count:
+            return np.frombuffer(piece, np.uint8)
+        out, filled = np.empty(count, np.uint8), 0
+        while piece:
+            out[filled : filled + len(piece)] = np.frombuffer(piece, np.uint8)
             filled += len(piece)
-        return filled
+            piece = self._piece(min(_PIECE, count - filled)) if filled < count else b""
+        return out[:filled]
 
     def finish(self) -> list[Finding]:
         """Inflate to the end, so that every checksum is checked, and return warnings on what was not asked for."""

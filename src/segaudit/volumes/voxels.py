@@ -36,7 +36,7 @@ def to_labels(
 
     Parameters
     ----------
-    stored : 1-D array of voxels in file order, in the byte order of the file; overwritten when that is foreign.
+    stored : 1-D array of voxels in file order, in the byte order of the file; may be overwritten when that is foreign.
     slope, inter : float
         Value = slope * stored + inter.
     shape : tuple of int
@@ -53,7 +53,7 @@ def to_labels(
         IMAGE_NOT_LABELS, when a value is not finite, or further than 0.001 from a whole number.
     """
     if not stored.dtype.isnative:
-        stored = stored.byteswap(inplace=True).view(stored.dtype.newbyteorder("="))
+        stored = stored.byteswap(inplace=stored.flags.writeable).view(stored.dtype.newbyteorder("="))
     if stored.dtype.kind in "iu" and (slope, inter) == (1.0, 0.0):
         return stored, []
     with np.errstate(all="ignore"):  # values that overflow or are NaN are refused below
