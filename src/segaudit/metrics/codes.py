@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import Any
 
 import numpy as np
@@ -74,25 +75,41 @@ class Found:
 
 def side(array: LabelArray, labels: Labels, ignore: int | None = None) -> Side:
     """Return a label array as a Side. A value that is ignored is in no label, whatever the labels say."""
-    values = sorted(
-        {value for label in labels.values() for value in label} | ({ignore} if ignore is not None else set())
-    )
+    coding = _coding(tuple(labels.values()), array.dtype, ignore)
+    is_byte = array.dtype.itemsize == 1
+    # Wider arrays are renumbered once, and then read as they are.
+    voxels = array.view(np.uint8) if is_byte else renumbered(array, coding.codes, coding.table.dtype)
+    return Side(voxels, coding.table, coding.members, coding.ignore)
+
+
+@dataclass(frozen=True, slots=True)
+class _Coding:
+    """The codes of the values of an array, and what a Side says of them."""
+
+    codes: dict[int, int]
+    table: Codes
+    members: Mask
+    ignore: int
+
+
+@lru_cache(maxsize=64)  # the cases of a cohort are coded alike
+def _coding(labels: tuple[tuple[int, ...], ...], dtype: np.dtype[Any], ignore: int | None) -> _Coding:
+    values = sorted({value for label in labels for value in label} | ({ignore} if ignore is not None else set()))
     members = np.zeros((len(values) + 1, len(labels)), bool)
-    for column, label in enumerate(labels.values()):
+    for column, label in enumerate(labels):
         members[[values.index(value) + 1 for value in label if value != ignore], column] = True
-    reach = np.iinfo(array.dtype.name if array.dtype.kind != "b" else "uint8")
+    reach = np.iinfo(dtype.name if dtype.kind != "b" else "uint8")
     codes = {value: code for code, value in enumerate(values, start=1) if reach.min <= value <= reach.max}
     width = np.dtype(np.uint8 if len(values) < 256 else np.uint16)
-    ignored = codes.get(ignore, -1) if ignore is not None else -1
-    if array.dtype.itemsize == 1:
-        table = np.zeros(256, width)
+    table = np.zeros(256 if dtype.itemsize == 1 else 2 ** (8 * width.itemsize), width)
+    if dtype.itemsize == 1:
         for value, code in codes.items():
             table[value % 256] = code  # a negative value lies at its two's complement
-        return Side(array.view(np.uint8), table, members, ignored)
-    # Wider arrays are renumbered once, and then read as they are.
-    table = np.zeros(2 ** (8 * width.itemsize), width)
-    table[: len(members)] = np.arange(len(members))
-    return Side(renumbered(array, codes, width), table, members, ignored)
+    else:
+        table[: len(members)] = np.arange(len(members))
+    for array in (table, members):
+        array.flags.writeable = False  # shared by all cases
+    return _Coding(codes, table, members, codes.get(ignore, -1) if ignore is not None else -1)
 
 
 def count_values(array: LabelArray) -> dict[int, int]:

@@ -5,11 +5,12 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from operator import mul
+from typing import Any
 
-import numpy as np
+from segaudit.volumes.grids import Affine, Grid, corner_distance, is_same_place
 
-from segaudit.volumes.grids import Array, Grid, as_tuples, corner_distance, is_same_place
-
+Fields = dict[str, Any]  # plain numbers and lists of them: for a few values far faster than arrays
+Rows = list[list[float]]  # the three rows of an affine that say something
 Note = Callable[[str, str], None]  # takes the code and the message of a finding
 
 _MM_PER_UNIT = {1: 1000.0, 3: 0.001}
@@ -21,69 +22,64 @@ _PIXDIM_TOLERANCE = 1e-3  # relative
 _QUATERNION_SLACK = 1e-3
 
 
-def grid_of(raw: np.void, shape: tuple[int, ...], note: Note) -> Grid:
+def grid_of(fields: Fields, shape: tuple[int, ...], note: Note) -> Grid:
     """Return the grid that a header describes, in mm.
 
     The affine is the sform if sform_code > 0, else the qform if qform_code > 0, else pixdim along the axes of the file
     (then the grid has no orientation).
     """
-    scale = _scale(raw, note)
-    pixdim = np.abs(raw["pixdim"][1:4].astype(np.float64)) * scale
-    sform_code, qform_code = int(raw["sform_code"]), int(raw["qform_code"])
-    oriented = sform_code > 0 or qform_code > 0
-    if sform_code > 0:
-        affine = np.eye(4)
-        affine[:3] = raw["srow"]
-        affine[:3] *= scale
-    elif qform_code > 0:
-        affine = _qform(raw, pixdim, scale)
+    scale = _scale(fields, note)
+    pixdim = [abs(value) * scale for value in fields["pixdim"][1:4]]
+    oriented = fields["sform_code"] > 0 or fields["qform_code"] > 0
+    if fields["sform_code"] > 0:
+        rows = [[value * scale for value in row] for row in fields["srow"]]
+    elif fields["qform_code"] > 0:
+        rows = _qform(fields, pixdim, scale)
     else:
-        affine = np.diag([*pixdim, 1.0])
+        rows = [[length if axis == row else 0.0 for axis in range(4)] for row, length in enumerate(pixdim)]
         note("IMAGE_NO_ORIENTATION", "the header states no orientation (qform_code and sform_code are 0).")
-    if not _is_usable(affine, shape, note):
+    if not _is_usable(rows, shape, note):
         return Grid.spaced(shape, (1.0, 1.0, 1.0))
-    grid = Grid(shape, as_tuples(_completed(affine, len(shape))), "mm", oriented)
-    if _is_regular(grid, note) and sform_code > 0:
-        _compare(raw, grid, pixdim, scale, note)
+    grid = Grid(shape, _completed(rows, len(shape)), "mm", oriented)
+    if _is_regular(grid, note) and fields["sform_code"] > 0:
+        _compare(fields, grid, pixdim, scale, note)
     return grid
 
 
-def _scale(raw: np.void, note: Note) -> float:
-    unit = int(raw["xyzt_units"]) & 7
+def _scale(fields: Fields, note: Note) -> float:
+    unit = fields["xyzt_units"] & 7
     if unit in _UNIT_NAMES:
         note("IMAGE_UNITS", f"the lengths are in {_UNIT_NAMES[unit]}s; they were converted to mm.")
     return _MM_PER_UNIT.get(unit, 1.0)
 
 
-def _qform(raw: np.void, pixdim: Array, scale: float) -> Array:
+def _qform(fields: Fields, pixdim: list[float], scale: float) -> Rows:
     """Return the affine of the quaternion (b, c, d), the offsets and pixdim; NaN when it is no rotation."""
-    b, c, d = (float(value) for value in raw["quatern"])
+    b, c, d = fields["quatern"]
     rest = 1.0 - (b * b + c * c + d * d)
-    affine = np.eye(4)
     if not rest >= -_QUATERNION_SLACK:  # also when a value is NaN
-        affine[:3] = np.nan
-        return affine
+        return [[math.nan] * 4 for _ in range(3)]
     a = math.sqrt(max(rest, 0.0))
-    a, b, c, d = np.array([a, b, c, d]) / math.sqrt(a * a + b * b + c * c + d * d)
-    affine[:3, :3] = [
+    norm = math.sqrt(a * a + b * b + c * c + d * d)
+    a, b, c, d = a / norm, b / norm, c / norm, d / norm
+    rotation = [
         [a * a + b * b - c * c - d * d, 2 * (b * c - a * d), 2 * (b * d + a * c)],
         [2 * (b * c + a * d), a * a + c * c - b * b - d * d, 2 * (c * d - a * b)],
         [2 * (b * d - a * c), 2 * (c * d + a * b), a * a + d * d - b * b - c * c],
     ]
-    affine[:3, :3] *= pixdim
-    if raw["pixdim"][0] < 0:  # qfac
-        affine[:3, 2] *= -1
-    affine[:3, 3] = raw["qoffset"].astype(np.float64) * scale
-    return affine
+    x, y, z = pixdim
+    lengths = (x, y, -z if fields["pixdim"][0] < 0 else z)  # qfac
+    return [
+        [*map(mul, row, lengths), offset * scale] for row, offset in zip(rotation, fields["qoffset"], strict=True)
+    ]
 
 
-def _is_usable(affine: Array, shape: tuple[int, ...], note: Note) -> bool:
+def _is_usable(rows: Rows, shape: tuple[int, ...], note: Note) -> bool:
     """Tell whether the affine gives every axis a finite length and every voxel a place."""
-    rows = affine.tolist()  # three by three: plain numbers are several times faster than arrays
     if not all(abs(value) < _LARGEST_MM for row in rows for value in row):
         note("IMAGE_SPACING", "the affine holds values that are no positions in mm (NaN, infinite or beyond 1e9).")
         return False
-    spacing = [math.hypot(*(row[axis] for row in rows[:3])) for axis in range(len(shape))]
+    spacing = [math.hypot(*(row[axis] for row in rows)) for axis in range(len(shape))]
     if min(spacing) < _SMALLEST_MM:
         shown = ", ".join(f"{value:g}" for value in spacing)
         note("IMAGE_SPACING", f"the voxel spacing is ({shown}) mm; every spacing must be positive.")
@@ -91,14 +87,14 @@ def _is_usable(affine: Array, shape: tuple[int, ...], note: Note) -> bool:
     return True
 
 
-def _completed(affine: Array, axes: int) -> Array:
-    """Return the affine with the unit normal as the third axis of a 2-D image, whose header may leave it empty."""
+def _completed(rows: Rows, axes: int) -> Affine:
+    """Return the affine, with the unit normal as the third axis of a 2-D image, whose header may leave it empty."""
     if axes == 2:
-        affine = affine.copy()
-        normal = np.cross(affine[:3, 0], affine[:3, 1])
-        length = math.sqrt(float((normal**2).sum()))
-        affine[:3, 2] = normal / length if length else 0.0
-    return affine
+        (a, b, _, _), (c, d, _, _), (e, f, _, _) = rows
+        normal = (c * f - e * d, e * b - a * f, a * d - c * b)
+        length = math.sqrt(sum(value * value for value in normal)) or 1.0
+        rows = [[*row[:2], value / length, row[3]] for row, value in zip(rows, normal, strict=True)]
+    return (*map(tuple, rows), (0.0, 0.0, 0.0, 1.0))
 
 
 def _is_regular(grid: Grid, note: Note) -> bool:
@@ -119,20 +115,20 @@ def _is_regular(grid: Grid, note: Note) -> bool:
     return True
 
 
-def _compare(raw: np.void, grid: Grid, pixdim: Array, scale: float, note: Note) -> None:
+def _compare(fields: Fields, grid: Grid, pixdim: list[float], scale: float, note: Note) -> None:
     """Warn when the header says in a second place something else than the sform in use."""
-    spacing = np.array(grid.spacing_mm)
-    pixdim_in_use = pixdim[: len(spacing)]
-    if not (np.abs(pixdim_in_use - spacing) <= _PIXDIM_TOLERANCE * spacing).all():
-        said, used = (", ".join(f"{value:.6g}" for value in values) for values in (pixdim_in_use, spacing))
+    pairs = list(zip(pixdim, grid.spacing_mm, strict=False))  # a 2-D image has two
+    if not all(abs(said - used) <= _PIXDIM_TOLERANCE * used for said, used in pairs):
+        said, used = (", ".join(f"{value:.6g}" for value in values) for values in zip(*pairs, strict=True))
         note("IMAGE_PIXDIM", f"pixdim says a spacing of ({said}) mm, the sform in use ({used}) mm.")
-    if int(raw["qform_code"]) <= 0:
+    if fields["qform_code"] <= 0:
         return
-    qform = _completed(_qform(raw, pixdim, scale), len(spacing))
-    if not ((np.abs(qform) < _LARGEST_MM).all() and (pixdim_in_use > _SMALLEST_MM).all()):
+    qform = _completed(_qform(fields, pixdim, scale), len(pairs))
+    is_finite = all(abs(value) < _LARGEST_MM for row in qform for value in row)
+    if not (is_finite and all(said > _SMALLEST_MM for said, _ in pairs)):
         note("IMAGE_TWO_AFFINES", "the qform gives the voxels no place; the sform is in use.")
         return
-    stated = Grid(grid.shape, as_tuples(qform))
+    stated = Grid(grid.shape, qform)
     if not is_same_place(stated, grid):
         apart = corner_distance(stated, grid)[0]
         note(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Literal
@@ -62,8 +63,8 @@ class Grid:
     @property
     def spacing_mm(self) -> tuple[float, ...]:
         """Return the distance between neighbouring voxels along each axis: column norms of the affine, in `unit`."""
-        columns = np.array(self.affine)[:3, : len(self.shape)]
-        return tuple(float(norm) for norm in np.sqrt((columns**2).sum(axis=0)))
+        a, b, c = self.affine[:3]
+        return tuple(math.sqrt(a[k] * a[k] + b[k] * b[k] + c[k] * c[k]) for k in range(len(self.shape)))
 
 
 @dataclass(frozen=True, slots=True, eq=False)

@@ -10,7 +10,7 @@ from typing import Any, Literal
 import numpy as np
 
 from segaudit.errors import Finding, raise_errors
-from segaudit.volumes.affines import Note, grid_of
+from segaudit.volumes.affines import Fields, Note, grid_of
 from segaudit.volumes.faults import finding, refusal
 from segaudit.volumes.grids import Grid
 
@@ -59,7 +59,12 @@ def _layout(fields: _Fields, size: int) -> np.dtype[np.void]:
     return np.dtype({"names": list(fields), "formats": formats, "offsets": offsets, "itemsize": size})
 
 
-HEADER_1, HEADER_2 = _layout(_FIELDS_1, SIZE_1), _layout(_FIELDS_2, SIZE_2)
+HEADER_1 = _layout(_FIELDS_1, SIZE_1)
+_LAYOUTS = {
+    (layout.itemsize, order): layout.newbyteorder(order)
+    for layout in (HEADER_1, _layout(_FIELDS_2, SIZE_2))
+    for order in ("<", ">")
+}
 
 CODES = {
     2: "u1", 4: "i2", 8: "i4", 16: "f4", 64: "f8", 256: "i1", 512: "u2", 768: "u4", 1024: "i8", 1280: "u8"
@@ -114,11 +119,12 @@ def parse(data: bytes, path: Path) -> Header:
     AuditError
         IMAGE_NOT_NIFTI, or all of IMAGE_DIMENSIONS, IMAGE_COLOUR, IMAGE_NOT_LABELS, IMAGE_HEADER and IMAGE_SPACING.
     """
-    layout, magic = (HEADER_1, MAGIC_1) if header_size(data) == SIZE_1 else (HEADER_2, MAGIC_2)
-    order: Literal["<", ">"] = "<" if int.from_bytes(data[:4], "little") == layout.itemsize else ">"
-    raw = np.frombuffer(data, layout.newbyteorder(order), count=1)[0]
-    found = raw["magic"].tobytes()
-    if found != magic:
+    size = header_size(data)
+    order: Literal["<", ">"] = "<" if int.from_bytes(data[:4], "little") == size else ">"
+    raw = np.frombuffer(data, _LAYOUTS[size, order], count=1)[0]
+    fields = {name: raw[name].tolist() for name in _FIELDS_1}
+    found = fields["magic"]
+    if found != (MAGIC_1 if size == SIZE_1 else MAGIC_2):
         pair = "a header whose voxels are in another file (.hdr and .img)" if found[:2] == b"ni" else ""
         kind = pair or f"an Analyze or damaged header (magic {found!r})"
         raise refusal("IMAGE_NOT_NIFTI", f"{path.name} has {kind}.", path)
@@ -127,24 +133,23 @@ def parse(data: bytes, path: Path) -> Header:
     def note(code: str, message: str) -> None:
         findings.append(finding(code, message, path))
 
-    shape = _shape(raw, note)
-    code = int(raw["datatype"])
+    shape = _shape(fields, note)
+    code = fields["datatype"]
     if code not in CODES:
         is_colour = code in _COLOURS
         name = (_COLOURS | _OTHERS).get(code, f"unknown code {code}")
         note("IMAGE_COLOUR" if is_colour else "IMAGE_NOT_LABELS", f"the data type is {name}.")
-    offset = _offset(raw, layout.itemsize, note)
-    slope, inter = _scaling(raw, note)
-    with np.errstate(all="ignore"):  # a field that overflows is refused
-        grid = grid_of(raw, shape or (1, 1, 1), note)
+    offset = _offset(fields, size, note)
+    slope, inter = _scaling(fields, note)
+    grid = grid_of(fields, shape or (1, 1, 1), note)
     raise_errors(findings)
     dtype = np.dtype(CODES[code]).newbyteorder(order)
-    return Header(grid, layout.itemsize, dtype, offset, slope, inter, tuple(findings))
+    return Header(grid, size, dtype, offset, slope, inter, tuple(findings))
 
 
-def _shape(raw: np.void, note: Note) -> tuple[int, ...]:
+def _shape(fields: Fields, note: Note) -> tuple[int, ...]:
     """Return the two or three lengths, trailing axes of length 1 left out; empty when there are none such."""
-    dim = [int(n) for n in raw["dim"]]
+    dim = fields["dim"]
     shape = tuple(dim[1 : dim[0] + 1]) if 1 <= dim[0] <= 7 else ()
     if not shape or min(shape) < 1:
         note("IMAGE_DIMENSIONS", f"the header field dim is {tuple(dim)}; every length must be at least 1.")
@@ -155,9 +160,9 @@ def _shape(raw: np.void, note: Note) -> tuple[int, ...]:
     return shape[:3]
 
 
-def _offset(raw: np.void, size: int, note: Note) -> int:
+def _offset(fields: Fields, size: int, note: Note) -> int:
     """Return the first byte of the voxels: after the header, its 4 bytes of flags, and any extensions."""
-    value = float(raw["vox_offset"])
+    value = float(fields["vox_offset"])
     if not (math.isfinite(value) and value >= size + 4 and value == int(value)):
         note(
             "IMAGE_HEADER",
@@ -167,8 +172,8 @@ def _offset(raw: np.void, size: int, note: Note) -> int:
     return int(value)
 
 
-def _scaling(raw: np.void, note: Note) -> tuple[float, float]:
-    slope, inter = float(raw["scl_slope"]), float(raw["scl_inter"])
+def _scaling(fields: Fields, note: Note) -> tuple[float, float]:
+    slope, inter = fields["scl_slope"], fields["scl_inter"]
     if slope == 0 or math.isnan(slope):  # the standard's and the common tools' word for: no scaling
         return 1.0, 0.0
     if not (math.isfinite(slope) and math.isfinite(inter)):
