@@ -16,7 +16,7 @@ from segaudit.audits.plan import Plan
 from segaudit.stats import disparity
 from segaudit.stats.family import Adjustment, adjust
 from segaudit.stats.influence import omission_p
-from segaudit.stats.means import MAX_SHUFFLED, permutation_of_means
+from segaudit.stats.means import permutation_of_means, takes_law
 from segaudit.tables import SENSITIVITY
 
 if TYPE_CHECKING:
@@ -298,7 +298,7 @@ def _means(test: _Test, known: _Known) -> Iterator[Row]:
     n = sum(values.size for values in units)
     p = permutation_of_means(units, draws=min(_FEW_DRAWS, known.plan.resamples), rng=rng)
     draws = int(np.clip(_SHUFFLED // n, _FEW_DRAWS, known.plan.resamples)) if known.plan.resamples > _FEW_DRAWS else 0
-    shuffled = n <= MAX_SHUFFLED
+    shuffled = not takes_law([values.size for values in units])
     if p <= known.plan.alpha and draws and shuffled:  # a p that may count is found anew with more draws
         p = permutation_of_means(units, draws=draws, rng=rng)
     law = "" if shuffled else " (its large-sample law)"

@@ -10,7 +10,9 @@ from scipy.special import chdtrc
 
 from segaudit.stats.tests import blocks
 
-MAX_SHUFFLED = 20_000  # scores
+MAX_SHUFFLED = 5_000  # scores
+MAX_SHUFFLED_SMALL = 20_000  # where a group is so small that its mean is not nearly normal
+_SMALL_GROUP = 100
 _TIE = 1e-9
 
 
@@ -28,8 +30,8 @@ def permutation_of_means(groups: Sequence[ArrayLike], *, draws: int, rng: np.ran
     -------
     float
         (1 + number of divisions whose groups lie at least as far apart) / (draws + 1), by the sum of squares between
-        groups, which orders divisions as the F statistic does; 1 where all scores are equal. Beyond `MAX_SHUFFLED`
-        scores nothing is shuffled: p is that of the chi-squared law which the divisions approach.
+        groups, which orders divisions as the F statistic does; 1 where all scores are equal. Where there are too many
+        to shuffle (`takes_law`), p is that of the chi-squared law which the divisions approach.
 
     Raises
     ------
@@ -57,7 +59,7 @@ def permutation_of_means(groups: Sequence[ArrayLike], *, draws: int, rng: np.ran
     if np.ptp(pooled) == 0:
         return 1.0
     observed = float((np.add.reduceat(centred, starts) ** 2 / sizes).sum())
-    if pooled.size > MAX_SHUFFLED:
+    if takes_law(sizes.tolist()):
         return float(chdtrc(sizes.size - 1, observed / total * (pooled.size - 1)))
     beyond = 0
     for rows in blocks(draws, pooled.size):
@@ -65,3 +67,8 @@ def permutation_of_means(groups: Sequence[ArrayLike], *, draws: int, rng: np.ran
         between = (np.add.reduceat(shuffled, starts, axis=1) ** 2 / sizes).sum(axis=1)
         beyond += int(np.count_nonzero(between >= observed - _TIE * total))
     return (1 + beyond) / (draws + 1)
+
+
+def takes_law(sizes: Sequence[int]) -> bool:
+    """Return whether groups of these sizes have their means compared by the chi-squared law instead of shuffles."""
+    return sum(sizes) > (MAX_SHUFFLED if min(sizes) >= _SMALL_GROUP else MAX_SHUFFLED_SMALL)

@@ -116,11 +116,25 @@ def test_shared_error_bound__the_normal_law_of_the_sums_agrees_with_drawn_patien
 
 def test_permutation_of_means__the_chi_squared_law_agrees_with_shuffles(monkeypatch):
     rng = np.random.default_rng(10)
-    groups = [rng.beta(20, 3, n) for n in (14_000, 6_000, 2_000)]
+    groups = [rng.beta(20, 3, n) for n in (4_000, 1_000, 100)]
     law = permutation_of_means(groups, draws=1, rng=rng)
     monkeypatch.setattr(means, "MAX_SHUFFLED", 10**9)
     found = permutation_of_means(groups, draws=999, rng=rng)
     assert abs(law - found) < 4 * (found * (1 - found) / 999) ** 0.5 + 0.002
+
+
+@pytest.mark.parametrize(
+    ("sizes", "expected"),
+    [
+        ((4_000, 1_000), False),
+        ((4_000, 1_001), True),
+        ((4_902, 99), False),
+        ((19_901, 99), False),
+        ((19_902, 99), True),
+    ],
+)
+def test_takes_law__small_groups_are_shuffled_longer(sizes, expected):
+    assert means.takes_law(sizes) is expected
 
 
 @pytest.mark.parametrize(
