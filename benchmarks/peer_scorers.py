@@ -22,7 +22,7 @@ PACKAGES = {
     "surface-distance": ["surface-distance", "nibabel"],
     "mikan-rs": ["mikan-rs", "SimpleITK"],
     "MONAI": ["torch==2.13.0", "monai", "nibabel"],
-    "MetricsReloaded": ["MetricsReloaded", "nibabel"],
+    "MetricsReloaded": ["MetricsReloaded @ git+https://github.com/Project-MONAI/MetricsReloaded", "nibabel"],
     "SimpleITK": ["SimpleITK"],
     "medpy": ["medpy"],
     "seg-metrics": ["seg-metrics"],

@@ -2,12 +2,12 @@
 
     python benchmarks/peers.py [--repeats 3] [--venv build/peers] [--only NAME ...] [--json FILE]
 
-The others are installed from PyPI into an environment of their own, which is made when it is not there and can be
-removed at any time (`make bench-peers`). One that does not install or does not start is named as absent. Every scorer
-runs in a process of its own, on one thread; all take turns, case by case, so that a change in the load of the machine
-hits all alike. A time is the CPU time of a case from the files on, which lie in the page cache: median and quartiles
-over the cases of a set and the turns. A scorer that takes over twenty seconds is not asked again. The limit inflates
-both files and touches each voxel once.
+The others are installed from PyPI (MetricsReloaded, which is not there, from its repository) into an environment of
+their own, which is made when it is not there and can be removed at any time (`make bench-peers`). One that does not
+install or does not start is named as absent. Every scorer runs in a process of its own, on one thread; all take turns,
+case by case, so that a change in the load of the machine hits all alike. A time is the CPU time of a case from the
+files on, which lie in the page cache: median and quartiles over the cases of a set and the turns. A scorer that takes
+over twenty seconds is not asked again. The limit inflates both files and touches each voxel once.
 
 The volumes are those of scoring.py, in three layouts: 17 slices along the fastest axis of the file, 15 slices along the
 slowest, both of 512 x 512 at 0.43 mm and 4 mm, and 320 x 320 x 15 at 0.69 and 3.3 mm.
@@ -90,13 +90,22 @@ def install(folder: Path, wanted: list[str]) -> tuple[Path, list[str]]:
         venv.create(folder, with_pip=True)
     absent, known = [], versions(python)
     for name in wanted:
-        if all(package.split("==")[0].lower() in known for package in PACKAGES[name]):
+        if all(bare(package) in known for package in PACKAGES[name]):
             continue
         # One version of torch for all who use it.
         command = [python, "-m", "pip", "install", "--quiet", "--disable-pip-version-check", *PACKAGES[name]]
-        if subprocess.run(command, check=False, capture_output=True).returncode:
+        # The setup.py of MetricsReloaded imports pkg_resources, which later versions have no more.
+        constraints = folder / "build-constraints.txt"
+        constraints.write_text("setuptools<81\n")
+        env = os.environ | dict.fromkeys(("PIP_CONSTRAINT", "PIP_BUILD_CONSTRAINT"), str(constraints))
+        if subprocess.run(command, check=False, capture_output=True, env=env).returncode:
             absent.append(name)
     return python, absent
+
+
+def bare(package: str) -> str:
+    """Return the name of a package without its version or its source."""
+    return package.split("==")[0].split(" @ ")[0].lower()
 
 
 def versions(python: Path) -> dict[str, str]:
@@ -148,9 +157,7 @@ def show(times, values, scorers: dict[str, Scorer], absent: list[str], known: di
         ours, floor = (float(np.median(times[name][scorer])) for scorer in ("segaudit", "limit"))
         for scorer in sorted(times[name], key=lambda scorer: np.median(times[name][scorer])):
             low, middle, high = (float(q) for q in np.quantile(times[name][scorer], [0.25, 0.5, 0.75]))
-            title = f"{scorer} {known.get(PACKAGES.get(scorer, ['='])[-1 if scorer == 'nnU-Net' else 0].lower(), '')}"
-            if scorer == "MONAI":
-                title = f"MONAI {known.get('monai', '')}"
+            title = f"{scorer} {known.get('nnunetv2' if scorer == 'nnU-Net' else scorer.lower(), '')}"
             spread = f"{low:.2f} to {high:.2f}"
             bar = "#" * max(1, round(8 * math.log10(middle / floor) + 1))
             print(f"  {title:24s}{middle:10.2f}  {spread:>15s}{middle / ours:12.1f}{middle / floor:12.1f}  {bar}")

@@ -45,6 +45,7 @@ def test_interrupt__ends_at_once_with_130_and_keeps_what_was_measured(two_hundre
         os.killpg(program.process.pid, signal.SIGINT)  # as a terminal does: the workers get it, too
         assert program.end() == 130, program.err
         assert not program.members()
+        assert program.err.strip().endswith("interrupted; run the same command again to go on")
         assert "Traceback" not in program.err
     assert 20 <= bench.kept(run / "ledger.sqlite").n_pairs < 200
     assert not (run / "scores.csv").exists()

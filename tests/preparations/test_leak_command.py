@@ -150,7 +150,7 @@ def test_leak__images_are_compared_by_what_they_show(leak, table_file, tmp_path)
         ("c0_0000, c2_0000, c3_0000", "test, train, val")
     ]
     assert {finding["code"] for finding in told["findings"]} == {"IMAGES_ABSENT", "IMAGES_SURPLUS"}
-    assert "1 images in two parts" in done.out
+    assert "1 image in two parts" in done.out
     (folder / "c2_0000.nii").unlink()
     (folder / "c3_0000.nii.gz").unlink()
     assert leak(table_file(HEAD, *PARTS, name="splits.csv"), "--images", folder)[0].status == 0

@@ -29,7 +29,7 @@ def test_lock__names_a_changed_label_and_a_changed_image(small_study):
     (small_study.parent / "expert" / "c02.nii.gz").write_bytes(b"drawn again")
     found = [f for f in differences(before, frozen(small_study)) if f.code == "STUDY_FILE_CHANGED"]
     assert {f.where for f in found} == {"regime 'mixed'", "regime 'gold'"}
-    assert all("1 labels have changed" in f.message and "expert/c02.nii.gz" in f.message for f in found)
+    assert all("1 label has changed" in f.message and "expert/c02.nii.gz" in f.message for f in found)
     (small_study.parent / "images" / "c23_0000.nii.gz").write_bytes(b"scanned again")
     assert any("predicted cases have changed (c23)" in f.message for f in differences(before, frozen(small_study)))
 

@@ -192,7 +192,7 @@ def test_plan__refuses_a_patient_on_both_sides(tmp_path):
     people, parts, gold = made.small_people()
     people["patient"][0] = people["patient"][-1]
     people["sex"][0], people["age"][0] = people["sex"][-1], people["age"][-1]
-    with pytest.raises(AuditError, match=r"1 patients are in development and in test \(p23\)"):
+    with pytest.raises(AuditError, match=r"1 patient is in development and in test \(p23\)"):
         plan_study(made.write_study(tmp_path / "s", people, parts, gold=gold))
 
 

@@ -121,7 +121,7 @@ def show_leaks(found: Leaks, *, as_json: bool = False) -> None:
             twice.add_row(*(escape(str(row[name])) for name in ("n_cases", "n_patients", "splits", "cases")))
         out.print(twice)
     print_findings(out, [finding for finding in found.findings if finding.code not in _IN_TABLE])
-    images = f", {len(found.duplicates)} images in two parts" if len(found.duplicates) else ""
+    images = f", {counted(len(found.duplicates), 'image')} in two parts" if len(found.duplicates) else ""
     verdict = {0: "no leak found", 1: "leak found", 2: "no leak found, but what was read has errors"}[found.exit_code]
     what = "cases; whose they are is not known" if unknown else "patients"
     out.print(f"{verdict}: {len(shared)} of {len(found.table)} comparisons share {what}{images}")

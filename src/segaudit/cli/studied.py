@@ -13,7 +13,7 @@ from rich.console import Console
 from rich.markup import escape
 
 from segaudit.cli.drawing import console, new_table, print_findings, print_json, records
-from segaudit.errors import AuditError, Finding
+from segaudit.errors import AuditError, Finding, counted
 from segaudit.study.accounts import Estimate, by_verb, estimate, folds_table, regimes_table
 from segaudit.study.byhand import commands as by_hand
 from segaudit.study.carbon import Account
@@ -54,7 +54,8 @@ def show_plan(plan: StudyPlan, *, commands: bool, as_json: bool) -> None:
     _draw(out, "Folds: grouped by patient", folds.head(_SHOWN_FOLDS))
     if len(folds) > _SHOWN_FOLDS:
         out.print(f"and {len(folds) - _SHOWN_FOLDS} more (--json shows all)")
-    out.print(f"test: {len(plan.test)} cases; rulers: {', '.join([plan.trusted, *(name for name, _ in plan.rulers)])}")
+    rulers = ", ".join([plan.trusted, *(name for name, _ in plan.rulers)])
+    out.print(f"test: {counted(len(plan.test), 'case')}; rulers: {rulers}")
     out.print("steps: " + ", ".join(f"{n} {verb}" for verb, n in counts.items()))
     out.print(_estimated(plan, told), soft_wrap=True)
     print_findings(out, plan.findings)

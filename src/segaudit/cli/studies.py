@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import os
 import sys
-from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -67,7 +65,7 @@ def run(
     from segaudit.study.workflow import run_study
 
     _planned(path)
-    with _interruptible(), screens.progress() as told:
+    with screens.progress() as told:
         states = run_study(path, profile=profile, jobs=jobs, renew=renew, options=option or (), progress=told)
     studied.show_done(path, states)
 
@@ -141,7 +139,7 @@ def mini(
     from segaudit.cli import screens, studied
     from segaudit.miniatures import run_miniature
 
-    with _interruptible(), screens.progress() as told:
+    with screens.progress() as told:
         made = run_miniature(out, short=short, seed=seed, progress=told)
     studied.show_miniature(made)
 
@@ -159,16 +157,6 @@ def step(home: Path, name: str) -> None:
             stream.flush()
             os.dup2(file.fileno(), stream.fileno())
         do_step(home, name, audit_folder)
-
-
-@contextmanager
-def _interruptible() -> Iterator[None]:
-    """End with status 130 at a Ctrl-C, and say what to do next."""
-    try:
-        yield
-    except KeyboardInterrupt:
-        typer.echo("interrupted; run the same command again to go on", err=True)
-        raise typer.Exit(130) from None
 
 
 def _planned(path: Path) -> StudyPlan:

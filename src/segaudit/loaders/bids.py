@@ -166,7 +166,8 @@ def _notes(steps_of: Mapping[str, Sequence[Mapping[str, Any]]], where: str) -> I
         yield Finding("SIDECAR_NO_MAKER", fact, where, _FIX, "warning")
     late = sorted(file for file, steps in steps_of.items() if steps and kind_of(steps) == "unknown")
     if late:
-        fact = f"{len(late)} labels went to a machine after a human ({listing(late, 3)}): their kind is unknown."
+        went = f"{counted(len(late), 'label')} went to a machine after a human"
+        fact = f"{went} ({listing(late, 3)}): the kind is unknown."
         yield Finding("SIDECAR_ORDER", fact, where, "say what the last step did, and set the kind by hand.", "warning")
     words: defaultdict[str, list[str]] = defaultdict(list)
     for file, steps in steps_of.items():
@@ -287,7 +288,8 @@ def _unnamed(sets: Sequence[MaskSet], home: Path) -> Iterator[Finding]:
 def _doubled(table: pd.DataFrame, where: str) -> Iterator[Finding]:
     twice = sorted(table["case"][table["case"].duplicated()].unique())
     if twice:
-        fact = f"{len(twice)} cases have two masks of one name, but for space or resolution ({listing(twice)})."
+        have = counted(len(twice), "case has", "cases have")
+        fact = f"{have} two masks of one name, but for space or resolution ({listing(twice)})."
         yield Finding("MASK_DOUBLED", fact, where, "keep one of them.")
 
 

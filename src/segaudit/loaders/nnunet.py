@@ -188,12 +188,14 @@ def _gaps(files: _Files, channels: frozenset[str], part: str, home: Path) -> Ite
     surplus = [
         f"{case}: {', '.join(sorted(own - channels))}" for case, own in sorted(files.images.items()) if own - channels
     ]
-    for code, what, cases in (("CHANNEL_MISSING", "lack", lacking), ("CHANNEL_UNKNOWN", "have undeclared", surplus)):
+    for code, what, cases in (("CHANNEL_MISSING", "without", lacking), ("CHANNEL_UNKNOWN", "with undeclared", surplus)):
         if cases:
-            fact = f"{len(cases)} images {what} channels ({listing(cases)}); declared: {', '.join(sorted(channels))}."
+            images = counted(len(cases), "image")
+            fact = f"{images} {what} channels ({listing(cases)}); declared: {', '.join(sorted(channels))}."
             yield Finding(code, fact, where, "name the files <case>_0000, or mend channel_names.", "warning")
     if files.foreign:
-        fact = f"{len(files.foreign)} files are neither image nor label ({listing(files.foreign)})."
+        are = counted(len(files.foreign), "file is", "files are")
+        fact = f"{are} neither image nor label ({listing(files.foreign)})."
         yield Finding("FILES_FOREIGN", fact, where, "remove them, or mend file_ending.", "warning")
 
 

@@ -12,7 +12,7 @@ from typing import Any
 from segaudit.attributes import listing
 from segaudit.config.base import check
 from segaudit.config.study_lock import ExamRecord, FoldRecord, RegimeRecord, StepRecord, StudyLock
-from segaudit.errors import AuditError, Finding
+from segaudit.errors import AuditError, Finding, counted
 from segaudit.files import read_file
 from segaudit.provenance import digest_file
 from segaudit.store import atomic
@@ -212,7 +212,8 @@ def _regime_changes(old: RegimeRecord, new: RegimeRecord) -> Iterator[Finding]:
             if getattr(before[case], f"{what}_sha256") != getattr(after[case], f"{what}_sha256")
         ]
         if changed:
-            fact = f"{len(changed)} {what}s have changed since they were prepared ({listing(changed)})."
+            have = counted(len(changed), f"{what} has", f"{what}s have")
+            fact = f"{have} changed since preparation ({listing(changed)})."
             yield Finding("STUDY_FILE_CHANGED", fact, where, _RENEW)
     if old.configurations != new.configurations:
         fact = f"the configurations were {', '.join(old.configurations)}, and are {', '.join(new.configurations)}."
@@ -223,9 +224,10 @@ def _regime_changes(old: RegimeRecord, new: RegimeRecord) -> Iterator[Finding]:
 
 def _case_changes(where: str, before: set[str], after: set[str]) -> Iterator[Finding]:
     for code, cases, told in (
-        ("STUDY_CASES_ADDED", after - before, "have come in"),
-        ("STUDY_CASES_GONE", before - after, "have gone"),
+        ("STUDY_CASES_ADDED", after - before, "come in"),
+        ("STUDY_CASES_GONE", before - after, "gone"),
     ):
         if cases:
-            fact = f"{len(cases)} cases {told} since the study began ({listing(sorted(cases))})."
+            have = counted(len(cases), "case has", "cases have")
+            fact = f"{have} {told} since the study began ({listing(sorted(cases))})."
             yield Finding(code, fact, where, _RENEW)

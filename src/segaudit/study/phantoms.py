@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from segaudit.attributes import listing
 from segaudit.config.toml_text import toml_text
-from segaudit.errors import AuditError, Finding, raise_errors
+from segaudit.errors import AuditError, Finding, counted, raise_errors
 from segaudit.simulate.phantoms import LABELS, Triple, macro_dice
 from segaudit.simulate.scores import share_out
 from segaudit.store import atomic
@@ -266,7 +266,7 @@ def _prepare(folder: Path, people: list[Exam]) -> None:
     found = (path for name in _FOLDERS for path in (folder / name).rglob("*") if not path.name.startswith("."))
     foreign = sorted(str(path.relative_to(folder)) for path in found if path not in ours)
     if foreign:
-        fact = f"{folder} holds {len(foreign)} files that are not of this cohort ({listing(foreign)})."
+        fact = f"{folder} holds {counted(len(foreign), 'file')} not of this cohort ({listing(foreign)})."
         raise AuditError(Finding("FOLDER_NOT_EMPTY", fact, str(folder), "give a new folder."))
     try:
         for name in _FOLDERS:

@@ -11,7 +11,7 @@ from segaudit.attributes import listing
 from segaudit.cohorts import Cohort, MaskSet, read_cohort
 from segaudit.config.base import read_toml
 from segaudit.config.study import RegimeEntry, RulerEntry, StudyFile
-from segaudit.errors import AuditError, Finding, did_you_mean, raise_errors
+from segaudit.errors import AuditError, Finding, counted, did_you_mean, raise_errors
 from segaudit.sheets import read_sheet
 from segaudit.study.conditions import ruler_regime
 from segaudit.study.regimes import Making, Regime
@@ -174,7 +174,7 @@ def _parts(path: Path, file: StudyFile, cohort: Cohort) -> dict[str, list[str]]:
     rows = table[table["split"].isin([*file.development, *file.test])]
     strangers = sorted(set(rows["case"]) - set(patient_of))
     if strangers:
-        fact = f"{len(strangers)} cases of the split are not in the cohort ({listing(strangers)})."
+        fact = f"the cohort does not have {counted(len(strangers), 'case')} of the split ({listing(strangers)})."
         fix = "split this cohort, or exclude the cases with a reason."
         faults.append(Finding("STUDY_CASE_UNKNOWN", fact, f"{path}, column case", fix))
     raise_errors(faults)
@@ -184,7 +184,8 @@ def _parts(path: Path, file: StudyFile, cohort: Cohort) -> dict[str, list[str]]:
     }
     shared = {patient_of[c] for c in found["development"]} & {patient_of[c] for c in found["test"]}
     if shared:
-        fact = f"{len(shared)} patients are in development and in test ({listing(sorted(shared))})."
+        are = counted(len(shared), "patient is", "patients are")
+        fact = f"{are} in development and in test ({listing(sorted(shared))})."
         raise AuditError(Finding("STUDY_PATIENT_LEAK", fact, str(path), "split by patient: `segaudit split`."))
     return found
 

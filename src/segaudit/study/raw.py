@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 
 from segaudit.attributes import listing
-from segaudit.errors import AuditError, Finding, raise_errors
+from segaudit.errors import AuditError, Finding, counted, raise_errors
 from segaudit.files import read_file
 from segaudit.provenance import digest_file, digest_json
 from segaudit.splits import TrainVal, check_folds, write_nnunet_splits
@@ -306,15 +306,15 @@ def _counts(folder: Path, dataset: str, manifest: Mapping[str, Any]) -> list[Fin
     held = {str(path.relative_to(folder)) for path in folder.rglob("*") if not path.is_dir()}
     found = []
     if strange := sorted(held - expected):
-        fact = f"{dataset} holds {len(strange)} files that no case accounts for ({listing(strange)})."
+        fact = f"{dataset} holds {counted(len(strange), 'file')} that no case accounts for ({listing(strange)})."
         found.append(Finding("STUDY_RAW_STALE", fact, str(folder), AGAIN))
     if gone := sorted(expected - held - {SPLITS}):
-        fact = f"{dataset} lacks {len(gone)} files ({listing(gone)})."
+        fact = f"{dataset} lacks {counted(len(gone), 'file')} ({listing(gone)})."
         found.append(Finding("STUDY_RAW_COUNT", fact, str(folder), AGAIN))
     told = _dataset(folder)
     named = set(told.get("dataset", {}))
     if named != cases or told.get("numTraining") != len(cases) or len(cases) != len(manifest["cases"]):
-        fact = f"dataset.json of {dataset} names {len(named)} cases, the manifest {len(manifest['cases'])}"
+        fact = f"dataset.json of {dataset} names {counted(len(named), 'case')}, the manifest {len(manifest['cases'])}"
         odd = sorted(named ^ cases)
         found.append(Finding("STUDY_RAW_COUNT", f"{fact} ({listing(odd)}).", str(folder / "dataset.json"), AGAIN))
     return found

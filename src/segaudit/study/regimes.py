@@ -11,7 +11,7 @@ import pandas as pd
 from segaudit.attributes import listing
 from segaudit.cohorts import Cohort
 from segaudit.config.study import RegimeEntry, RulerEntry, StudyFile
-from segaudit.errors import AuditError, Finding, did_you_mean, raise_errors
+from segaudit.errors import AuditError, Finding, counted, did_you_mean, raise_errors
 from segaudit.preparations.people import fitted, level_table, parse_options
 from segaudit.sheets import read_sheet
 from segaudit.splits import TrainVal, folds
@@ -162,7 +162,7 @@ class Making:
     def _check_images(self, cases: Iterable[str]) -> None:
         lacking = sorted(set(cases) - set(self.cohort.images))
         if lacking:
-            fact = f"{len(lacking)} cases have no image ({listing(lacking)})."
+            fact = f"{counted(len(lacking), 'case has', 'cases have')} no image ({listing(lacking)})."
             fix = 'name the folder of images in cohort.toml (images = "images"), or leave the cases out with a reason.'
             self.faults.append(Finding("STUDY_IMAGE_MISSING", fact, f"cohort '{self.cohort.name}'", fix))
 

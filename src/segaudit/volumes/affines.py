@@ -69,9 +69,7 @@ def _qform(fields: Fields, pixdim: list[float], scale: float) -> Rows:
     ]
     x, y, z = pixdim
     lengths = (x, y, -z if fields["pixdim"][0] < 0 else z)  # qfac
-    return [
-        [*map(mul, row, lengths), offset * scale] for row, offset in zip(rotation, fields["qoffset"], strict=True)
-    ]
+    return [[*map(mul, row, lengths), offset * scale] for row, offset in zip(rotation, fields["qoffset"], strict=True)]
 
 
 def _is_usable(rows: Rows, shape: tuple[int, ...], note: Note) -> bool:
