@@ -51,7 +51,11 @@ lint: install-test  ## ruff and mypy --strict
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
 
-bench: install  ## the benchmarks, printed as tables and drawn as figures (build/bench/*.svg)
+$(VENV)/.installed-bench: $(VENV)/.installed
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check -e ".[bench]"
+	touch $@
+
+bench: $(VENV)/.installed-bench  ## the benchmarks, printed as tables and drawn as figures (build/bench/*.svg)
 	$(BIN)/python benchmarks/scoring.py
 	$(BIN)/python benchmarks/battery.py
 	$(BIN)/python benchmarks/scale.py

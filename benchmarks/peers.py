@@ -19,6 +19,7 @@ import argparse
 import json
 import math
 import os
+import re
 import subprocess
 import sys
 import tempfile
@@ -105,7 +106,7 @@ def install(folder: Path, wanted: list[str]) -> tuple[Path, list[str]]:
 
 def bare(package: str) -> str:
     """Return the name of a package without its version or its source."""
-    return package.split("==")[0].split(" @ ")[0].lower()
+    return re.split("==| @ ", package)[0].lower()
 
 
 def versions(python: Path) -> dict[str, str]:

@@ -22,7 +22,7 @@ import numpy as np
 import pandas as pd
 
 LABELS, RULERS = ("vb", "disc"), ("expert", "silver")
-AUDITS = [(1_000, 1_999), (10_000, 1_999), (100_000, 1_999), (10_000, 499), (10_000, 9_999)]
+AUDITS = [(1_000, 1_999), (3_000, 1_999), (10_000, 1_999), (100_000, 1_999), (10_000, 499), (10_000, 9_999)]
 SCORINGS = [(500, 1), (500, 2), (5_000, 2), (10_000, 2)]
 
 
@@ -140,7 +140,12 @@ def table() -> None:
     for n_cases, n_workers in SCORINGS:
         found = measured("score", n_cases, n_workers)
         for unit, key in (("s", "wall_s"), ("MiB of a worker", "worker_mib")):
-            row = {"what": f"cases scored, {unit}", "unit": unit, "way": f"{n_workers} workers", "size": n_cases}
+            row = {
+                "what": f"cases scored, {unit}",
+                "unit": unit,
+                "way": f"{n_workers} worker{'s' * (n_workers > 1)}",
+                "size": n_cases,
+            }
             rows.append({**row, "value": found[key]})
         rate, before, worker = n_cases / found["wall_s"], found["before_mib"], found["worker_mib"]
         told = f"{n_cases:>9} {n_workers:>7} {found['wall_s']:>8.1f} {rate:>8.0f}"

@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from segaudit.stats import disparity
-from segaudit.stats.tests import blocks
+from segaudit.stats.tests import resampled
 
 Floats = NDArray[np.float64]
 Codes = NDArray[np.intp]
@@ -185,12 +185,12 @@ def drawn_weights(cases: Layout, draws: int, rng: np.random.Generator) -> Iterat
     """Yield blocks of draws by cases: how often each case is drawn when patients are drawn within their group."""
     unit, unit_of = np.unique(cases.patient * cases.n_groups + cases.group, return_inverse=True)
     strata = [np.flatnonzero(unit % cases.n_groups == j) for j in range(cases.n_groups)]
-    for rows in blocks(draws, cases.n_cases):
+    for picked in resampled([members.size for members in strata], cases.n_cases, draws, rng):
+        rows = len(picked[0])
         weights = np.empty((rows, unit.size))
-        for members in strata:
-            picked = rng.integers(0, members.size, size=(rows, members.size))
-            picked += members.size * np.arange(rows)[:, None]
-            counts = np.bincount(picked.ravel(), minlength=rows * members.size)
+        for members, places in zip(strata, picked, strict=True):
+            flat = places + members.size * np.arange(rows)[:, None]
+            counts = np.bincount(flat.ravel(), minlength=rows * members.size)
             weights[:, members] = counts.reshape(rows, members.size)
         yield weights[:, unit_of]
 

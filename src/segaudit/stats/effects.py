@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from scipy.special import chndtr, ndtri
 
-from segaudit.stats.tests import blocks, kruskal_wallis
+from segaudit.stats.tests import kruskal_wallis, resampled
 
 Floats = NDArray[np.float64]
 
@@ -129,22 +129,22 @@ def _resampled_effects(arrays: Sequence[Floats], draws: int, rng: np.random.Gene
     """Return epsilon squared (draws) of resampled groups, from how often each distinct pooled value was drawn."""
     distinct, places = np.unique(np.round(np.concatenate(arrays), 12), return_inverse=True)
     parts = np.split(places, np.cumsum([array.size for array in arrays])[:-1])
-    return np.concatenate([_effects(parts, distinct.size, rows, rng) for rows in blocks(draws, distinct.size)])
+    drawn = resampled([part.size for part in parts], distinct.size, draws, rng)
+    return np.concatenate(
+        [_effects([p[at] for p, at in zip(parts, places, strict=True)], distinct.size) for places in drawn]
+    )
 
 
-def _effects(parts: Sequence[NDArray[np.intp]], width: int, draws: int, rng: np.random.Generator) -> Floats:
-    rows = np.arange(draws)[:, None] * width
-    counts = [
-        np.bincount((rows + part[rng.integers(part.size, size=(draws, part.size))]).ravel(), minlength=draws * width)
-        for part in parts
-    ]
-    drawn = [count.reshape(draws, width).astype(np.float64) for count in counts]
-    total = np.sum(drawn, axis=0)
-    n = sum(part.size for part in parts)
-    midrank = np.cumsum(total, axis=1) - (total - 1) / 2
+def _effects(groups: Sequence[NDArray[np.intp]], width: int) -> Floats:
+    """Return epsilon squared of each row of the groups' values (rows by patients), which are below `width`."""
+    rows, n = len(groups[0]), sum(group.shape[1] for group in groups)
+    first = np.arange(rows)[:, None] * width
+    counts = [np.bincount((first + group).ravel(), minlength=rows * width).reshape(rows, width) for group in groups]
+    total = np.sum(counts, axis=0)
+    doubled = 2 * np.cumsum(total, axis=1) - (total - 1)  # midranks, in whole numbers
     between = sum(
-        (np.einsum("ij,ij->i", count, midrank) - part.size * (n + 1) / 2) ** 2 / part.size
-        for count, part in zip(drawn, parts, strict=True)
+        (np.einsum("ij,ij->i", count, doubled) / 2 - group.shape[1] * (n + 1) / 2) ** 2 / group.shape[1]
+        for count, group in zip(counts, groups, strict=True)
     )
     untied = 1 - (total**3 - total).sum(axis=1) / (float(n) ** 3 - n)
     with np.errstate(divide="ignore", invalid="ignore"):

@@ -24,7 +24,8 @@ PERMUTATIONS = 9_999
 _TIE = 1e-9
 _MAX_COUNTING = 300_000_000  # table updates of the exact distribution
 _MAX_SHUFFLED = 5_000  # values shuffled 9,999 times in under a second
-_BLOCK = 4_000_000  # values held at a time
+DRAWN = 4_000_000  # values drawn at a time where several kinds of draws take turns: their order is part of a result
+_BLOCK = 1 << 17  # values worked on at a time; they stay in cache from one operation to the next
 
 
 @dataclass(frozen=True, slots=True)
@@ -261,10 +262,22 @@ def _p_kruskal(
     return (1 + beyond_draws) / (PERMUTATIONS + 1), "permutation", PERMUTATIONS
 
 
-def blocks(draws: int, width: int) -> Iterator[int]:
-    """Yield row counts that add up to `draws`, each holding at most a few million values of that width."""
-    step = max(1, _BLOCK // max(width, 1))
+def blocks(draws: int, width: int, most: int = _BLOCK) -> Iterator[int]:
+    """Yield row counts that add up to `draws`, each of rows that hold at most so many values of that width."""
+    step = max(1, most // max(width, 1))
     yield from (min(step, draws - start) for start in range(0, draws, step))
+
+
+def resampled(
+    sizes: Sequence[int], width: int, draws: int, rng: np.random.Generator
+) -> Iterator[list[NDArray[np.int64]]]:
+    """Yield blocks of rows of that width: for each group, as many of its places (rows by size) with replacement."""
+    for drawn in blocks(draws, width, DRAWN):
+        places = [rng.integers(size, size=(drawn, size)) for size in sizes]
+        done = 0
+        for rows in blocks(drawn, width):
+            yield [each[done : done + rows] for each in places]
+            done += rows
 
 
 def _few_arrangements(sizes: Sequence[int]) -> bool:

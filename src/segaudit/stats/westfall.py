@@ -9,7 +9,7 @@ from numpy.typing import ArrayLike, NDArray
 from scipy.special import chdtrc
 
 from segaudit.stats.clusters import Codes, Floats, kruskal_rows, layout, untied
-from segaudit.stats.tests import blocks
+from segaudit.stats.tests import DRAWN, blocks
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,7 +85,7 @@ def min_p(
     order = np.argsort(np.where(np.isnan(observed), np.inf, observed), axis=None, kind="stable")
     tested, done = int(np.count_nonzero(~np.isnan(observed))), 0
     ordered = observed.ravel()[order]
-    for rows in blocks(draws, 4 * len(table)):
+    for rows in blocks(draws, 4 * len(table), DRAWN):
         moved = codes[_permutations(len(table), patients, rows, rng)]
         drawn = _p_values(table, moved).reshape(rows, -1)[:, order[:tested]]
         drawn = np.where(np.isnan(drawn), 1.0, drawn)
