@@ -139,13 +139,9 @@ def table() -> None:
     )
     for n_cases, n_workers in SCORINGS:
         found = measured("score", n_cases, n_workers)
+        way = "1 worker" if n_workers == 1 else f"{n_workers} workers"
         for unit, key in (("s", "wall_s"), ("MiB of a worker", "worker_mib")):
-            row = {
-                "what": f"cases scored, {unit}",
-                "unit": unit,
-                "way": f"{n_workers} worker{'s' * (n_workers > 1)}",
-                "size": n_cases,
-            }
+            row = {"what": f"cases scored, {unit}", "unit": unit, "way": way, "size": n_cases}
             rows.append({**row, "value": found[key]})
         rate, before, worker = n_cases / found["wall_s"], found["before_mib"], found["worker_mib"]
         told = f"{n_cases:>9} {n_workers:>7} {found['wall_s']:>8.1f} {rate:>8.0f}"
