@@ -3,6 +3,7 @@
 import contextlib
 import os
 import signal
+import stat
 import subprocess
 import sys
 import time
@@ -91,6 +92,11 @@ def lives(process):
 def asked(served, *argv, **options):
     command = [sys.executable, "-c", ASK, str(served[0]), "a_job", *argv]
     return subprocess.run(command, capture_output=True, text=True, check=False, timeout=60, **options)
+
+
+@pytest.mark.slow
+def test_serve__takes_commands_from_its_user_alone(served):
+    assert stat.S_IMODE(served[0].stat().st_mode) == 0o600
 
 
 @pytest.mark.slow

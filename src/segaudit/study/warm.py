@@ -113,6 +113,7 @@ def serve(socket: Path) -> None:
         draft = socket.with_name(f"{socket.name}.part")
         draft.unlink(missing_ok=True)
         listening.bind(str(draft))
+        draft.chmod(0o600)  # whoever can write to it can start a step
         listening.listen()
         draft.replace(socket)
         selector.register(listening, selectors.EVENT_READ)
