@@ -298,4 +298,4 @@ def _notes(out: Console, findings: Sequence[Finding]) -> None:
     for finding in warnings[:_SHOWN_NOTES]:
         out.print(f"[yellow]warning[/yellow] {escape(finding.code)}: {escape(finding.message)}", soft_wrap=True)
     if len(warnings) > _SHOWN_NOTES:
-        out.print(f"and {len(warnings) - _SHOWN_NOTES} more warnings in findings.csv")
+        out.print(f"and {counted(len(warnings) - _SHOWN_NOTES, 'more warning')} in findings.csv")
