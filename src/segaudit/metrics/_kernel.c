@@ -22,8 +22,16 @@
 #include <stdlib.h>
 #include <string.h>
 
-#if !defined(__GNUC__) || __BYTE_ORDER__ != __ORDER_LITTLE_ENDIAN__
-#error "the compiled kernel is written for GCC or Clang on little-endian machines; elsewhere NumPy is used"
+/* Zeros below the lowest and above the highest bit of a word that is not 0. */
+#if defined(__GNUC__) && __BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__
+static inline int zeros_below(uint64_t word) { return __builtin_ctzll(word); }
+static inline int zeros_above(uint64_t word) { return __builtin_clzll(word); }
+#elif defined(_MSC_VER)
+#include <intrin.h>
+static inline int zeros_below(uint64_t word) { unsigned long at; _BitScanForward64(&at, word); return (int)at; }
+static inline int zeros_above(uint64_t word) { unsigned long at; _BitScanReverse64(&at, word); return 63 - (int)at; }
+#else
+#error "the compiled kernel is written for GCC, Clang or MSVC on little-endian machines; elsewhere NumPy is used"
 #endif
 
 #define SHARE (0.95 - 1e-9)
@@ -68,10 +76,6 @@ typedef struct { double square, area; } Reached;
 
 static inline uint64_t load8(const uint8_t *at) { uint64_t word; memcpy(&word, at, 8); return word; }
 
-typedef uint64_t Sixteen __attribute__((vector_size(16)));
-
-static inline Sixteen load16(const uint8_t *at) { Sixteen words; memcpy(&words, at, 16); return words; }
-
 static inline uint64_t load2(const uint8_t *at) { uint16_t word; memcpy(&word, at, 2); return word; }
 
 /* The lowest bit of each of eight bytes, gathered in one byte in their order. */
@@ -85,12 +89,12 @@ static inline int64_t product(const int32_t *shape) { return (int64_t)shape[0] *
 static inline int64_t next_nonzero(const uint8_t *a, const uint8_t *b, int64_t i, int64_t end) {
     while (i + 8 <= end) {
         const uint64_t word = load8(a + i) | load8(b + i);
-        if (word) return i + (__builtin_ctzll(word) >> 3);
+        if (word) return i + (zeros_below(word) >> 3);
         i += 8;
         while (i + 64 <= end) {
-            Sixteen any = load16(a + i) | load16(b + i);
-            for (int k = 16; k < 64; k += 16) any |= load16(a + i + k) | load16(b + i + k);
-            if (any[0] | any[1]) break;
+            uint64_t any = 0;
+            for (int k = 0; k < 64; k += 8) any |= load8(a + i + k) | load8(b + i + k);
+            if (any) break;
             i += 64;
         }
     }
@@ -103,7 +107,7 @@ static inline int64_t run_end(const uint8_t *a, const uint8_t *b, int64_t i, int
     const uint8_t va = a[i], vb = b[i];
     for (; i + 8 <= end; i += 8) {
         const uint64_t changed = (load8(a + i) ^ va * ONES) | (load8(b + i) ^ vb * ONES);
-        if (changed) return i + (__builtin_ctzll(changed) >> 3);
+        if (changed) return i + (zeros_below(changed) >> 3);
     }
     while (i < end && a[i] == va && b[i] == vb) i++;
     return i;
@@ -291,14 +295,14 @@ static int take_row(Grid *g, int n_masks, const uint8_t *border, const uint8_t *
             g->bits[m][row * g->words + ((x0 + MARGIN) >> 6)] |= (uint64_t)gather(eight >> m) << (x0 & 63);
         }
         while (eight) {
-            const int place = __builtin_ctzll(eight) >> 3;
+            const int place = zeros_below(eight) >> 3;
             const unsigned here = (eight >> (8 * place)) & 0xff;
             const int32_t x = x0 + place;
             const uint64_t around = load2(voxels[0] + x) | load2(voxels[1] + x) << 16 | load2(voxels[2] + x) << 32
                                     | load2(voxels[3] + x) << 48;
             eight &= ~((uint64_t)0xff << (8 * place));
             for (unsigned left = here; left;) {
-                const int m = __builtin_ctz(left) & ~1; /* the prediction of the next label that has a boundary here */
+                const int m = zeros_below(left) & ~1; /* the prediction of the next label that has a boundary here */
                 const unsigned sides = left >> m & 3;
                 const uint8_t ours = gather(around >> m), theirs = gather(around >> (m + 1));
                 Corners *our_list = &g->apart[m], *their_list = &g->apart[m + 1];
@@ -348,14 +352,14 @@ static int64_t nearest_bit(const uint64_t *row, int64_t words, int64_t x, int64_
     for (int64_t i = home, gap = 0; i < words && gap <= limit; i++, gap = i * 64 - x - MARGIN) {
         const uint64_t word = i == home ? row[i] >> at : row[i];
         if (word) {
-            found = gap + __builtin_ctzll(word);
+            found = gap + zeros_below(word);
             break;
         }
     }
     if (found < limit) limit = found;
     for (int64_t i = home, gap = 0; i >= 0 && gap <= limit; i--, gap = x + MARGIN - i * 64 - 63) {
         const uint64_t word = i == home ? row[i] << (63 - at) : row[i];
-        if (word) return gap + __builtin_clzll(word) < found ? gap + __builtin_clzll(word) : found;
+        if (word) return gap + zeros_above(word) < found ? gap + zeros_above(word) : found;
     }
     return found;
 }
@@ -438,8 +442,8 @@ static double nearest_square(const Case *c, const Grid *g, const uint64_t *bits,
         if (is_outside(g, at, row)) continue;
         const uint64_t seen = window(home + row->words, at.x);
         if (seen) {
-            const int right = __builtin_ctzll(seen >> SIDEWAYS | (uint64_t)1 << (SIDEWAYS + 2));
-            const int left = __builtin_clzll(seen << (63 - SIDEWAYS) | (uint64_t)1 << (62 - SIDEWAYS));
+            const int right = zeros_below(seen >> SIDEWAYS | (uint64_t)1 << (SIDEWAYS + 2));
+            const int left = zeros_above(seen << (63 - SIDEWAYS) | (uint64_t)1 << (62 - SIDEWAYS));
             const int columns = right < left ? right : left;
             if (columns <= SIDEWAYS && row->square + around->squares[columns] < best) {
                 best = row->square + around->squares[columns];
@@ -519,7 +523,7 @@ static int along_row(const uint64_t *row, int64_t words, int32_t low, int32_t hi
     int64_t left = INT64_MIN / 2, x = low;
     for (int64_t i = 0; i < words && x < high; i++) {
         for (uint64_t word = row[i]; word && x < high; word &= word - 1) {
-            const int64_t bit = i * 64 + __builtin_ctzll(word) - MARGIN;
+            const int64_t bit = i * 64 + zeros_below(word) - MARGIN;
             for (; x <= bit && x < high; x++) {
                 out[x - low] = squared((double)(x - left < bit - x ? x - left : bit - x), step);
             }
