@@ -1,7 +1,26 @@
+import importlib.util
+import sys
+from pathlib import Path
+
 import pandas as pd
 import pytest
 
 from segaudit.config.toml_text import toml_text
+
+_SPEC = importlib.util.spec_from_file_location("slurm_node", Path(__file__).with_name("slurm_node.py"))
+slurm = importlib.util.module_from_spec(_SPEC)
+sys.modules["slurm_node"] = slurm
+_SPEC.loader.exec_module(slurm)
+
+
+@pytest.fixture(scope="module")
+def node():
+    """A running SLURM of one node, or a skip with the reason why there is none."""
+    reason = slurm.why_not()
+    if reason:
+        pytest.skip(reason)
+    with slurm.slurm_node() as running:
+        yield running
 
 
 def write_study(folder, people, parts, *, gold=(), **changes):

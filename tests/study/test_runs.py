@@ -71,7 +71,7 @@ def fresh(inputs, tmp_path):
 class Program:
     """`segaudit study` with some words, in a session of its own."""
 
-    def __init__(self, folder, *words):
+    def __init__(self, folder, *words, environment=os.environ):
         self.log = folder / "program.log"
         self.folder = folder
         with self.log.open("ab") as log:
@@ -82,7 +82,7 @@ class Program:
                 stdout=log,
                 stderr=subprocess.STDOUT,
                 start_new_session=True,
-                env={**os.environ, "nnUNet_raw": "/nowhere", "nnUNet_results": "/nowhere/else"},
+                env={**environment, "nnUNet_raw": "/nowhere", "nnUNet_results": "/nowhere/else"},
             )
 
     def end(self):
@@ -195,6 +195,16 @@ def test_run__killed_goes_on_to_the_same_result(fresh, whole, what):
     same(fresh, whole)
     if what == "audit":
         assert scores(fresh) == scores(whole)
+
+
+def test_run__on_a_slurm_cluster_gives_the_same_result(fresh, whole, node):
+    waits = ("--slurm-init-seconds-before-status-checks=1", "--latency-wait=10")  # a real cluster's are too long here
+    words = ("run", "study.toml", "--profile", "slurm", *TO_MASKS, *(f"--snakemake={wait}" for wait in waits))
+    program = Program(fresh, *words, environment=node.environment)
+    assert program.end() == 0, program.text
+    same(fresh, whole)
+    n_done = sum(one.state == "done" for one in status(fresh / "study", read_lock(fresh / "study")))
+    assert [state for _, state in node.jobs()] == ["COMPLETED"] * n_done
 
 
 def test_run__interrupted_ends_its_steps_and_says_how_to_go_on(fresh):

@@ -1,23 +1,16 @@
 """The packaged SLURM profile against a real SLURM of one node: an array with killed jobs, and an interrupted run."""
 
-import importlib.util
 import json
 import os
 import signal
 import subprocess
 import sys
 import time
-from collections.abc import Iterator
 from importlib.resources import files
 from pathlib import Path
 from typing import Self
 
 import pytest
-
-_SPEC = importlib.util.spec_from_file_location("slurm_node", Path(__file__).with_name("slurm_node.py"))
-slurm = importlib.util.module_from_spec(_SPEC)
-sys.modules["slurm_node"] = slurm
-_SPEC.loader.exec_module(slurm)
 
 pytest.importorskip("snakemake_executor_plugin_slurm", reason="segaudit[study] is not installed")
 pytestmark = pytest.mark.slow
@@ -40,20 +33,10 @@ mv "done/$1.new" "done/$1"
 """
 
 
-@pytest.fixture(scope="module")
-def node() -> Iterator[slurm.SlurmNode]:
-    """Yield a running node, or skip with the reason why there is none."""
-    reason = slurm.why_not()
-    if reason:
-        pytest.skip(reason)
-    with slurm.slurm_node() as running:
-        yield running
-
-
 class Run:
     """The packaged workflow with the packaged profile on a folder of ten trainings, in a process group of its own."""
 
-    def __init__(self, node: slurm.SlurmNode, home: Path, hang: list[str], *options: str) -> None:
+    def __init__(self, node, home: Path, hang: list[str], *options: str) -> None:
         _write_study(home, hang)
         self.home, self.log = home, home / "run.log"
         command = [sys.executable, "-m", "snakemake", "--snakefile", STUDY / "Snakefile", "--directory", home]
