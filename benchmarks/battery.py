@@ -159,21 +159,29 @@ def growth(draws):
             {"what": "cases of a cell", "unit": "ms", "way": name, "size": n, "value": max(ms, 1e-3)}
             for name, ms in zip(names, times, strict=True)
         ]
+    print("the same of 10000 cases in so many groups")
+    for k in (2, 3, 5, 10, 20):
+        times = [float(seconds * 1e3) for seconds in cell_times(10_000, draws, np.full(k, 1 / k))]
+        print(f"  {k:>9}  " + "  ".join(f"{ms:>13.2f}" for ms in times))
+        rows += [
+            {"what": "groups of 10,000 cases", "unit": "ms", "way": name, "size": k, "value": max(ms, 1e-3)}
+            for name, ms in zip(names, times, strict=True)
+        ]
     drawing.lines("statistics-growth", rows, "One cell, CPU time")
 
 
-def cell_times(n, draws):
-    """Return the seconds of each part of one cell of n cases."""
+def cell_times(n, draws, shares=(63 / 228, 87 / 228, 78 / 228)):
+    """Return the seconds of each part of one cell of n cases in groups of these shares."""
     rng = np.random.default_rng(1)
-    codes = np.sort(rng.choice(3, size=n, p=np.array([63, 87, 78]) / 228))
+    codes = np.sort(rng.choice(len(shares), size=n, p=shares))
     success, ones = rng.random(n) > 0.04, np.ones(n, dtype=np.int64)
     values = np.round(rng.normal(0.9, 0.03, n), 6)
-    groups = [values[codes == group] for group in range(3)]
-    table = rate_table(codes, success, ones, 3)
+    groups = [values[codes == group] for group in range(len(shares))]
+    table = rate_table(codes, success, ones, len(shares))
     return (
         timed(lambda: bootstrap_disparities(table, LEVEL, draws, rng), 3),
         timed(lambda: permute_disparities(table, draws, rng), 3),
-        timed(lambda: rate_table(codes, success, ones, 3)),
+        timed(lambda: rate_table(codes, success, ones, len(shares))),
         timed(lambda: kruskal_wallis(groups, rng=rng)),
         timed(lambda: median_gap_interval(groups, LEVEL, draws, rng)),
         timed(lambda: hodges_lehmann(groups[0], groups[1], LEVEL)),

@@ -162,6 +162,20 @@ def by_labels(repeats):
         yield n_labels, found
 
 
+def show_voxels(repeats):
+    """Print and return how the time of a case grows with its voxels: one anatomy on finer and finer grids."""
+    print("the anatomy of A on finer grids, million voxels and the kernel's ms:", end="")
+    rows = []
+    for n in (128, 256, 512, 1024, 2048):
+        rng, shape, spacing = np.random.default_rng(7), (17, n, n), (4.0, 220 / n, 220 / n)
+        reference, prediction = (spine(shape, spacing, rng, wobble_mm) for wobble_mm in (0, 0.7))
+        found = milliseconds(ours, prediction, reference, spacing, repeats=repeats)[0]
+        print(f"  {reference.size / 1e6:.1f}: {found:.2f}", end="")
+        rows.append({"what": "voxels of a case", "unit": "ms", "way": "kernel", "size": reference.size, "value": found})
+    print()
+    return rows
+
+
 def show_labels(repeats):
     """Print and return how the time of a case grows with its labels."""
     print("labels of a case as A, and the kernel's ms with pieces counted:", end="")
@@ -225,8 +239,8 @@ def main():
     named = [{**row, "way": "surface-distance"} if row["way"] == "peer" else row for row in shown]
     drawing.bars("scoring", named, "Dice and HD95 of a case, CPU time of one thread", "ms")
     if "kernel" in ways:
-        grown = show_labels(options.repeats) + show_scaling(options.repeats)
-        drawing.lines("scoring-growth", grown, "Scoring by labels, threads and workers")
+        grown = show_voxels(options.repeats) + show_labels(options.repeats) + show_scaling(options.repeats)
+        drawing.lines("scoring-growth", grown, "Scoring by voxels, labels, threads and workers")
     if options.json:
         options.json.write_text(json.dumps(rows, indent=1))
 

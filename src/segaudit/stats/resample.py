@@ -319,8 +319,8 @@ def _outcomes(table: RateTable) -> tuple[Floats, Floats] | None:
     dealt = np.vstack([grid, rare - grid.sum(axis=0)])
     dealt = dealt[:, (dealt[-1] >= 0) & (dealt[-1] <= sizes[-1])]
     column = sizes[:, None]
-    logs = gammaln(column + 1) - gammaln(dealt + 1) - gammaln(column - dealt + 1)
-    probability = np.exp((logs - logs.max(axis=1, keepdims=True)).sum(axis=0))
+    logs = (gammaln(column + 1) - gammaln(dealt + 1) - gammaln(column - dealt + 1)).sum(axis=0)
+    probability = np.exp(logs - logs.max())
     successes = dealt if rare == int(good.sum()) else column - dealt
     return _rate(successes, column).T, probability / probability.sum()
 

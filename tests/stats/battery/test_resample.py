@@ -164,11 +164,21 @@ def test_permute_disparities__counted_p_equals_drawn_p(cell):
         assert expected == pytest.approx(drawn.mean(), abs=0.02)
 
 
-def test_permute_disparities__two_groups_equal_fishers_law():
+@pytest.mark.parametrize(
+    "successes,size,why",
+    [
+        ([12, 19], 20, "few"),
+        ([4820, 4780], 5_000, "no outcome comes near the likeliest count of either group alone"),
+        ([99_950, 99_920], 100_000, "a rare failure among very many"),
+    ],
+)
+def test_permute_disparities__two_groups_equal_fishers_law(successes, size, why):
     """With two groups of one size DPD is a monotone map of Fisher's table, so the p values agree."""
-    table = counts_table([12, 19], [20, 20])
-    p = permute_disparities(table, 10, np.random.default_rng(0)).p_dpd
-    assert p == pytest.approx(stats.fisher_exact([[12, 8], [19, 1]]).pvalue)
+    result = permute_disparities(counts_table(successes, [size, size]), 10, np.random.default_rng(0))
+    fisher = stats.fisher_exact([[good, size - good] for good in successes]).pvalue
+    assert result.draws == 0
+    assert result.p_dpd == pytest.approx(fisher, rel=1e-6), why
+    assert np.isfinite([result.p_dir, result.expected_dir, result.expected_dpd]).all()
 
 
 @pytest.mark.parametrize(
