@@ -158,10 +158,12 @@ def _within(outer: Box, inner: Box) -> Box:
 def _counts(found: Found, inside: Mask, truly: Mask, n_voxels: int) -> list[Counts]:
     """Return the counts of every label, from the codes that belong to it on either side."""
     by_label = inside.T.astype(np.int64) @ found.confusion
-    tp = (by_label * truly.T).sum(1)
-    fp, fn = by_label.sum(1) - tp, found.confusion.sum(0) @ truly - tp
-    tn = n_voxels - found.ignored - tp - fp - fn
-    return [Counts(*row) for row in zip(*(n.tolist() for n in (tp, fp, fn, tn)), strict=True)]
+    both, ours, theirs = (by_label * truly.T).sum(1), by_label.sum(1), found.confusion.sum(0) @ truly
+    rest = n_voxels - found.ignored
+    return [
+        Counts(tp, p - tp, r - tp, rest - p - r + tp)
+        for tp, p, r in zip(both.tolist(), ours.tolist(), theirs.tolist(), strict=True)
+    ]
 
 
 def _hd95(counts: Counts, found: float) -> float:
