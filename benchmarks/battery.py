@@ -152,21 +152,18 @@ def growth(draws):
     names = ("bootstrap", "permute", "counting rows", "rank test", "medians", "HL")
     print(f"  {'n':>9}  " + "  ".join(f"{name:>13}" for name in names))
     rows = []
+
+    def tell(what, size, seconds):
+        times = [float(part * 1e3) for part in seconds]
+        print(f"  {size:>9}  " + "  ".join(f"{ms:>13.2f}" for ms in times))
+        for name, ms in zip(names, times, strict=True):
+            rows.append({"what": what, "unit": "ms", "way": name, "size": size, "value": max(ms, 1e-3)})
+
     for n in (228, 10_000, 1_000_000):
-        times = [float(seconds * 1e3) for seconds in cell_times(n, draws)]
-        print(f"  {n:>9}  " + "  ".join(f"{ms:>13.2f}" for ms in times))
-        rows += [
-            {"what": "cases of a cell", "unit": "ms", "way": name, "size": n, "value": max(ms, 1e-3)}
-            for name, ms in zip(names, times, strict=True)
-        ]
+        tell("cases of a cell", n, cell_times(n, draws))
     print("the same of 10000 cases in so many groups")
     for k in (2, 3, 5, 10, 20):
-        times = [float(seconds * 1e3) for seconds in cell_times(10_000, draws, np.full(k, 1 / k))]
-        print(f"  {k:>9}  " + "  ".join(f"{ms:>13.2f}" for ms in times))
-        rows += [
-            {"what": "groups of 10,000 cases", "unit": "ms", "way": name, "size": k, "value": max(ms, 1e-3)}
-            for name, ms in zip(names, times, strict=True)
-        ]
+        tell("groups of 10,000 cases", k, cell_times(10_000, draws, np.full(k, 1 / k)))
     drawing.lines("statistics-growth", rows, "One cell, CPU time")
 
 

@@ -5,29 +5,17 @@ from __future__ import annotations
 import sys
 from collections.abc import Iterable
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated
 
 import typer
-from typer.core import TyperGroup
 
 from segaudit import __version__
+from segaudit.cli.interrupts import Commands
 from segaudit.errors import AuditError
-
-
-class _Commands(TyperGroup):
-    """The commands; an interrupt of any of them says what to do next."""
-
-    def invoke(self, ctx: Any) -> Any:  # of a class that differs between versions of typer
-        try:
-            return super().invoke(ctx)
-        except KeyboardInterrupt:
-            typer.echo("interrupted; run the same command again to go on", err=True)
-            raise typer.Exit(130) from None
-
 
 app = typer.Typer(
     name="segaudit",
-    cls=_Commands,
+    cls=Commands,
     help="Audit segmentation models for group disparities, and the reference that they are scored against.",
     no_args_is_help=True,
     add_completion=False,
